@@ -1,0 +1,1 @@
+//! AWS protocols, SigV4, the `Operation` trait and the registry of operations.

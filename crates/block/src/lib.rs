@@ -1,0 +1,1 @@
+//! Engine: volumes, snapshots and clones; the NBD server. Knows no AWS word.

@@ -1,0 +1,1 @@
+//! Service: the instance, image, volume and snapshot half of EC2.

@@ -1,0 +1,1 @@
+//! The front door: TLS, limits, lockout, audit, dispatch to registered operations.

@@ -1,0 +1,3 @@
+//! The in-guest agent: one small static binary.
+
+fn main() {}

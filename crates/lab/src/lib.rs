@@ -1,0 +1,1 @@
+//! Test only: fake engines, fault injection, process harness, checkers.

@@ -1,0 +1,1 @@
+//! Service: the VPC half of EC2.

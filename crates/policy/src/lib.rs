@@ -1,0 +1,1 @@
+//! The IAM policy language and its evaluation. Pure: no I/O, no clock, no store.

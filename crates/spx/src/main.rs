@@ -1,0 +1,3 @@
+//! The binary: CLI, roles, wiring. No logic.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The store: tables, transactions, watches, and the reconcile loop, over the engines redb and memory.

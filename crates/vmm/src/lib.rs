@@ -1,0 +1,1 @@
+//! Engine: hypervisor drivers, QMP, the device plan, the accelerator probe. Knows no AWS word.

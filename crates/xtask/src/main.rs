@@ -1,0 +1,3 @@
+//! Developer commands: models, checks.
+
+fn main() {}
