@@ -1,0 +1,3 @@
+//! Tests over the whole workspace rather than one room of it.
+
+mod layers;
