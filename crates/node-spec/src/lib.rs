@@ -11,9 +11,11 @@ pub mod network;
 pub mod node;
 pub mod process;
 pub mod volume;
-mod records;
 
-pub use guest::{ExitCause, Firmware, GuestDisk, GuestFailure, GuestNic, GuestObservation, GuestSpec, GuestState, RunIntent};
+pub use guest::{
+    ExitCause, Firmware, GuestDisk, GuestFailure, GuestNic, GuestObservation, GuestSpec, GuestState,
+    RunIntent,
+};
 pub use metadata::{GuestMetadata, MetadataInterface, MetadataOptions};
 pub use network::{
     GroupPlan, InterfacePlan, Ipv4Block, NetworkObservation, NetworkSpec, Peer, RulePlan, SubnetPlan, Traffic,

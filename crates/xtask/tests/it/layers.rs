@@ -20,10 +20,39 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vmm", &[]),
     ("machine-image", &[]),
     ("iam", &["aws-types", "aws-shapes", "aws-wire", "policy", "state"]),
-    ("network", &["aws-types", "aws-shapes", "aws-wire", "policy", "state", "iam", "node-spec"]),
-    ("compute", &["aws-types", "aws-shapes", "aws-wire", "policy", "state", "iam", "network", "node-spec"]),
-    ("gateway", &["aws-types", "aws-shapes", "aws-wire", "policy", "state", "iam"]),
-    ("node", &["aws-types", "state", "node-spec", "block", "vnet", "vmm"]),
+    (
+        "network",
+        &[
+            "aws-types",
+            "aws-shapes",
+            "aws-wire",
+            "policy",
+            "state",
+            "iam",
+            "node-spec",
+        ],
+    ),
+    (
+        "compute",
+        &[
+            "aws-types",
+            "aws-shapes",
+            "aws-wire",
+            "policy",
+            "state",
+            "iam",
+            "network",
+            "node-spec",
+        ],
+    ),
+    (
+        "gateway",
+        &["aws-types", "aws-shapes", "aws-wire", "policy", "state", "iam"],
+    ),
+    (
+        "node",
+        &["aws-types", "state", "node-spec", "block", "vnet", "vmm"],
+    ),
     ("guest", &["aws-types"]),
     ("lab", &["aws-types", "state"]),
     ("xtask", &[]),
@@ -31,19 +60,41 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "spx",
         &[
-            "aws-types", "aws-shapes", "aws-wire", "policy", "state", "node-spec", "block", "vnet", "vmm",
-            "machine-image", "iam", "network", "compute", "gateway", "node",
+            "aws-types",
+            "aws-shapes",
+            "aws-wire",
+            "policy",
+            "state",
+            "node-spec",
+            "block",
+            "vnet",
+            "vmm",
+            "machine-image",
+            "iam",
+            "network",
+            "compute",
+            "gateway",
+            "node",
         ],
     ),
 ];
 
 #[test]
 fn every_room_knows_only_what_it_may() {
-    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata runs");
-    let allowed: BTreeMap<&str, BTreeSet<&str>> =
-        ALLOWED.iter().map(|(room, may)| (*room, may.iter().copied().collect())).collect();
+    let metadata = MetadataCommand::new()
+        .no_deps()
+        .exec()
+        .expect("cargo metadata runs");
+    let allowed: BTreeMap<&str, BTreeSet<&str>> = ALLOWED
+        .iter()
+        .map(|(room, may)| (*room, may.iter().copied().collect()))
+        .collect();
     let rooms: BTreeSet<&str> = metadata.packages.iter().map(|p| p.name.as_str()).collect();
-    assert_eq!(rooms, allowed.keys().copied().collect(), "the list of rooms here is not the list of crates");
+    assert_eq!(
+        rooms,
+        allowed.keys().copied().collect(),
+        "the list of rooms here is not the list of crates"
+    );
 
     let mut wrong = Vec::new();
     for package in &metadata.packages {
