@@ -204,9 +204,10 @@ fn emit_operations(model: &Model, code: &mut String) {
         let _ = writeln!(
             code,
             "static {}_ERROR: ErrorSchema = ErrorSchema {{ name: {name:?}, code: {code_on_wire:?}, status: \
-             {status:?}, fault: {} }};",
+             {status:?}, fault: {}, message_member: {:?} }};",
             names::upper(name),
-            error["fault"] == true
+            error["fault"] == true,
+            error["message"].as_str(),
         );
     }
     for (name, operation) in model.operations() {
@@ -259,12 +260,13 @@ fn emit_operation(model: &Model, name: &str, operation: &Value, code: &mut Strin
         code,
         "pub static {upper}: OperationSchema = OperationSchema {{ name: {name:?}, service: &super::SERVICE, \
          input: <{input} as crate::Shape>::SCHEMA, output: <{output} as crate::Shape>::SCHEMA, has_output: {}, \
-         route: Route {{ method: {:?}, uri: {:?} }}, response_code: {}, result_wrapper: {:?}, input_root: {root}, \
+         route: Route {{ method: {:?}, uri: {:?}, needs: &{:?} }}, response_code: {}, result_wrapper: {:?}, input_root: {root}, \
          idempotency_token: {:?}, paginator: {paginator}, errors: &[{}], \
          new_input: || Box::new(<{input}>::default()), new_output: || Box::new(<{output}>::default()) }};",
         operation.get("output").is_some(),
         http["method"].as_str().unwrap_or("POST"),
         http["requestUri"].as_str().unwrap_or("/"),
+        texts(&operation["needs"]),
         http["responseCode"].as_u64().unwrap_or(200),
         operation["output"]["resultWrapper"].as_str(),
         token.map(|(member, _)| member),
@@ -304,8 +306,14 @@ fn emit_service(model: &Model, code: &mut String) {
     let unbuilt: Vec<&String> = model.unbuilt().map(|(name, _)| name).collect();
     let routes: Vec<String> = model
         .unbuilt()
-        .filter_map(|(_, route)| route.as_str()?.split_once(' '))
-        .map(|(method, uri)| format!("crate::schema::Route {{ method: {method:?}, uri: {uri:?} }}"))
+        .filter_map(|(_, route)| {
+            let mut words = route.as_str()?.split_whitespace();
+            let (method, uri) = (words.next()?, words.next()?);
+            let needs: Vec<&str> = words.collect();
+            Some(format!(
+                "crate::schema::Route {{ method: {method:?}, uri: {uri:?}, needs: &{needs:?} }}"
+            ))
+        })
         .collect();
     let _ = writeln!(
         code,

@@ -77,13 +77,16 @@ impl ServiceSchema {
     }
 }
 
-/// The HTTP method and the URI template of an operation.
+/// How a request shows that it wants an operation, in the REST protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// `GET`, `POST`, …
     pub method: &'static str,
     /// A template such as `/{Bucket}/{Key+}?tagging`.
     pub uri: &'static str,
+    /// Required members outside of the path: `?uploadId` in the query string, `x-amz-copy-source` as a header. Some
+    /// operations share a template and differ only in these.
+    pub needs: &'static [&'static str],
 }
 
 /// One operation.
@@ -164,6 +167,8 @@ pub struct ErrorSchema {
     pub status: Option<u16>,
     /// True if the fault is the server's.
     pub fault: bool,
+    /// The member that holds the message; services do not agree on its spelling.
+    pub message_member: Option<&'static str>,
 }
 
 /// A structure.

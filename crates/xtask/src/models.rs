@@ -253,12 +253,15 @@ fn reduce(source: &Source, names: &[String]) -> Result<Value> {
         for error in source_operation["errors"].as_array().into_iter().flatten() {
             let name = error["shape"].as_str().context("an error names no shape")?;
             errors.push(name);
-            known_errors.insert(
-                name.to_owned(),
-                pick(&source.model["shapes"][name], ERROR_KEYS).into(),
-            );
+            known_errors.insert(name.to_owned(), reduce_error(&source.model["shapes"][name]));
         }
         operation.insert("errors".into(), errors.into());
+        if rest {
+            operation.insert(
+                "needs".into(),
+                needs(&source.model["shapes"], source_operation).into(),
+            );
+        }
         operations.insert(name.clone(), operation.into());
         if let Some(paginator) = source.paginators["pagination"].get(name) {
             paginators.insert(name.clone(), pick(paginator, PAGINATOR_KEYS).into());
@@ -270,15 +273,13 @@ fn reduce(source: &Source, names: &[String]) -> Result<Value> {
     }
     let mut unbuilt = Map::new();
     for (name, operation) in all.iter().filter(|(name, _)| !operations.contains_key(*name)) {
-        let route = match rest {
-            true => format!(
-                "{} {}",
-                text(&operation["http"]["method"])?,
-                text(&operation["http"]["requestUri"])?
-            ),
-            false => String::new(),
-        };
-        unbuilt.insert(name.clone(), route.into());
+        let mut words = Vec::new();
+        if rest {
+            words.push(text(&operation["http"]["method"])?.to_owned());
+            words.push(text(&operation["http"]["requestUri"])?.to_owned());
+            words.extend(needs(&source.model["shapes"], operation));
+        }
+        unbuilt.insert(name.clone(), words.join(" ").into());
     }
     unbuilt.sort_keys();
     known_errors.sort_keys();
@@ -318,6 +319,43 @@ fn reach(shapes: &Value, reference: &Value, reached: &mut BTreeSet<String>) -> R
         reach(shapes, reference, reached)?;
     }
     Ok(())
+}
+
+/// The required members of a REST operation that are neither in the path nor in the body: `?name` for the query
+/// string, `name` for a header. Some operations share a path and differ only in these.
+fn needs(shapes: &Value, operation: &Value) -> Vec<String> {
+    let input = operation["input"]["shape"]
+        .as_str()
+        .map(|name| &shapes[name])
+        .unwrap_or(&Value::Null);
+    let required = input["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    required
+        .filter_map(|name| {
+            let member = &input["members"][name];
+            let wire = member["locationName"].as_str().unwrap_or(name);
+            match member["location"].as_str() {
+                Some("querystring") => Some(format!("?{wire}")),
+                Some("header") => Some(wire.to_owned()),
+                _ => None,
+            }
+        })
+        .collect()
+}
+
+/// An error's code, status and blame, and how its message member is spelled.
+fn reduce_error(shape: &Value) -> Value {
+    let mut reduced = pick(shape, ERROR_KEYS);
+    let members = shape["members"].as_object();
+    let message =
+        members.and_then(|members| members.keys().find(|name| name.eq_ignore_ascii_case("message")));
+    if let Some(message) = message {
+        reduced.insert("message".into(), message.clone().into());
+    }
+    reduced.into()
 }
 
 fn reduce_shape(shape: &Value) -> Value {

@@ -121,4 +121,6 @@ catalogue! {
     VALIDATION_ERROR = "ValidationError";
     SERIALIZATION_EXCEPTION = "SerializationException";
     MALFORMED_XML = "MalformedXML";
+    MALFORMED_INPUT = "MalformedInput";
+    INVALID_ARGUMENT = "InvalidArgument";
 }

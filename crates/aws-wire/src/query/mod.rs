@@ -1,0 +1,129 @@
+//! The query protocol and its EC2 dialect: forms in, XML out.
+//!
+//! A parameter's name is a path (`Filter.1.Value.1`); `form` parses a body or query string into a tree of those names
+//! within bounds, `decode` reads a shape out of the tree. The dialects differ in lists (`Filter.1` against
+//! `Names.member.1`), in parameters that nobody asked for (EC2 refuses them, query services ignore them), and in the
+//! envelope of answers.
+
+mod decode;
+mod form;
+
+use aws_shapes::schema::{OperationSchema, Protocol, ServiceSchema};
+use aws_shapes::value::{DecodeError, DynShape, EncodeError};
+use aws_types::AwsError;
+use http::request::Parts;
+
+use crate::error_envelope;
+use crate::protocol::{Detected, Message, lookup};
+use crate::refusal::Refusal;
+use crate::xml::{self, XmlWriter};
+
+/// Parameters of every request: the operation, the API version, and the signature when it is in the query string.
+fn is_common(name: &str) -> bool {
+    const COMMON: &[&str] = &[
+        "AWSAccessKeyId",
+        "Action",
+        "Expires",
+        "SecurityToken",
+        "Signature",
+        "SignatureMethod",
+        "SignatureVersion",
+        "Timestamp",
+        "Version",
+    ];
+    COMMON.contains(&name)
+        || name
+            .get(..6)
+            .is_some_and(|prefix| prefix.eq_ignore_ascii_case("X-Amz-"))
+}
+
+/// Finds the operation by the parameter `Action`, without decoding the others.
+pub(crate) fn detect(
+    service: &'static ServiceSchema,
+    parts: &Parts,
+    body: &[u8],
+) -> Result<Detected, AwsError> {
+    let query = parts.uri.query().unwrap_or_default().as_bytes();
+    let action = match form::find_value(query, "Action") {
+        Ok(Some(action)) => Ok(Some(action)),
+        Ok(None) => form::find_value(body, "Action"),
+        Err(error) => Err(error),
+    };
+    let action = action.map_err(|error| error_envelope::decode_error(service, error))?;
+    let Some(action) = action else {
+        return Err(Refusal::NoAction.error_with(service, "The request must contain the parameter Action"));
+    };
+    lookup(service, &action).ok_or_else(|| {
+        let shown = &action[..action.floor_char_boundary(crate::limits::ECHOED_VALUE_MAX)];
+        let message = format!("The action {shown} is not valid for this web service.");
+        Refusal::UnknownAction.error_with(service, message)
+    })
+}
+
+/// Decodes a form, and the parameters in the query string as if they were part of it.
+pub(crate) fn decode(
+    operation: &'static OperationSchema,
+    parts: &Parts,
+    body: &[u8],
+    target: &mut dyn DynShape,
+) -> Result<(), DecodeError> {
+    let mut root = form::Node::default();
+    root.add_all(parts.uri.query().unwrap_or_default().as_bytes())?;
+    root.add_all(body)?;
+    let ec2 = Protocol::for_service(operation.service) == Protocol::Ec2Query;
+    decode::read(&root, ec2, target)?;
+    match root.first_unread() {
+        Some(path) if ec2 => Err(DecodeError::UnknownParameter { path }),
+        _ => Ok(()),
+    }
+}
+
+/// An answer of EC2: the members beside the request id; a mere `return` where the model has no output.
+pub(crate) fn encode_ec2(
+    operation: &'static OperationSchema,
+    output: &dyn DynShape,
+    request_id: &str,
+) -> Result<Message, EncodeError> {
+    // The namespace ends in a slash on the wire but not in the model.
+    let namespace = operation.service.xml_namespace.map(|uri| format!("{uri}/"));
+    let root = format!("{}Response", operation.name);
+    let mut out = XmlWriter::document();
+    out.open(&root, namespace.as_deref());
+    out.text_element("requestId", request_id);
+    if operation.has_output {
+        output.serialize(&mut out)?;
+    } else {
+        out.text_element("return", "true");
+    }
+    out.close(&root);
+    Ok(Message::new(
+        operation.response_code,
+        xml::EC2_CONTENT_TYPE,
+        out.into_bytes(),
+    ))
+}
+
+/// An answer of the query protocol: the members in the result's wrapper, then the metadata.
+pub(crate) fn encode(
+    operation: &'static OperationSchema,
+    output: &dyn DynShape,
+    request_id: &str,
+) -> Result<Message, EncodeError> {
+    let root = format!("{}Response", operation.name);
+    let mut out = XmlWriter::document();
+    out.open(&root, operation.service.xml_namespace);
+    if let Some(wrapper) = operation.result_wrapper {
+        out.open(wrapper, None);
+        output.serialize(&mut out)?;
+        out.close(wrapper);
+    }
+    out.open("ResponseMetadata", None);
+    out.text_element("RequestId", request_id);
+    out.close("ResponseMetadata");
+    out.close(&root);
+    Ok(Message::new(
+        operation.response_code,
+        xml::QUERY_CONTENT_TYPE,
+        out.into_bytes(),
+    ))
+}
