@@ -1,0 +1,62 @@
+//! Commit markers: their keys, their two values, and the sweep of old ones.
+//!
+//! Marker ids sort by time, so the sweep deletes one key range per step. It runs at most once a minute, only after a
+//! commit (an idle store writes nothing), in its own task, and a failed sweep simply runs again later.
+
+use super::Store;
+use crate::engine::{Op, Txn};
+use crate::key::{Key, KeyRange, space};
+use crate::limits;
+use crate::result::{Change, TxnId};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+pub(super) const COMMITTED: &str = r#"{"v":1,"outcome":"committed"}"#;
+pub(super) const ABORTED: &str = r#"{"v":1,"outcome":"aborted"}"#;
+
+pub(super) fn key(id: TxnId) -> Key {
+    Key::of(&[space::MARKER, &id.to_string()])
+}
+
+#[derive(Default)]
+pub(super) struct Sweeper {
+    swept: Mutex<Option<Instant>>,
+}
+
+impl Sweeper {
+    /// Starts a sweep if one is due.
+    pub(super) fn after_commit(&self, store: &Store) {
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        if swept.is_some_and(|at| at.elapsed() < limits::MARKER_SWEEP_EVERY) {
+            return;
+        }
+        *swept = Some(Instant::now());
+        drop(swept);
+        let store = store.clone();
+        tokio::spawn(async move { sweep(&store).await });
+    }
+}
+
+async fn sweep(store: &Store) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let before = now.saturating_sub(limits::MARKER_KEPT).as_millis();
+    let old = KeyRange {
+        start: Key::of(&[space::MARKER]).children().start,
+        end: key(TxnId::first_at(u64::try_from(before).unwrap_or(u64::MAX))),
+    };
+    // Page by page, so that no step deletes more than a page.
+    loop {
+        let Ok((page, _)) = store.range(old.clone(), limits::PAGE_KEYS_MAX, None).await else {
+            return;
+        };
+        let Some(last) = page.rows.last() else { return };
+        let mut txn = Txn::new();
+        txn.then.push(Op::DeleteRange(KeyRange {
+            start: old.start.clone(),
+            end: last.key.successor(),
+        }));
+        if !matches!(store.timed_commit(txn).await, Change::Applied(_)) || !page.more {
+            return;
+        }
+    }
+}
