@@ -71,8 +71,13 @@ pub struct GuestSpec {
     pub generation: u64,
     /// What should be true.
     pub run: RunIntent,
+    /// A process is started once for each rise while `run` is `Run`. A guest that ended by itself therefore stays off
+    /// until the control plane raises this, whatever else changes in the spec.
+    pub start_generation: u64,
     /// The guest is rebooted once for each rise.
     pub reboot_generation: u64,
+    /// Type name, shown to the guest as the machine's product name.
+    pub instance_type: String,
     /// Virtual CPUs.
     pub vcpus: u32,
     /// Memory in MiB.
@@ -91,8 +96,6 @@ pub struct GuestSpec {
 pub enum ExitCause {
     /// The guest powered itself off.
     GuestPowerOff,
-    /// The guest's kernel panicked.
-    Panic,
     /// A disk answered an error.
     DiskError {
         /// The volume behind the disk.
@@ -163,6 +166,8 @@ pub struct GuestObservation {
     pub instance: InstanceId,
     /// The newest spec generation that is true.
     pub applied_generation: u64,
+    /// The newest start that led to a process, or definitely failed.
+    pub applied_start_generation: u64,
     /// The newest reboot that was done.
     pub applied_reboot_generation: u64,
     /// The guest's state.
@@ -173,4 +178,6 @@ pub struct GuestObservation {
     pub since: OffsetDateTime,
     /// Starts of a process since the record exists.
     pub starts: u64,
+    /// When the guest's kernel last panicked in the current process. It is not stopped for that: kdump and `panic=` work.
+    pub panicked_at: Option<OffsetDateTime>,
 }

@@ -10,6 +10,7 @@ pub mod metadata;
 pub mod network;
 pub mod node;
 pub mod process;
+mod records;
 pub mod volume;
 
 pub use guest::{
