@@ -1,0 +1,144 @@
+"""A real guest through stock clients: launch, page, ssh, power-off, stop and start, terminate."""
+
+import subprocess
+import urllib.request
+
+import pytest
+from conftest import wait_until
+
+USER_DATA = """#!/bin/sh
+mkdir -p /www
+echo "hello from user data" > /www/index.html
+guest httpd --port 80 --dir /www &
+"""
+
+
+def instance_of(ec2, instance_id):
+    return ec2.describe_instances(InstanceIds=[instance_id])["Reservations"][0]["Instances"][0]
+
+
+def wait_state(ec2, instance_id, state, seconds=120):
+    wait_until(lambda: instance_of(ec2, instance_id)["State"]["Name"] == state, seconds, f"{instance_id} {state}")
+    return instance_of(ec2, instance_id)
+
+
+def page(address):
+    try:
+        with urllib.request.urlopen(f"http://{address}/", timeout=2) as answer:
+            return answer.read().decode()
+    except OSError:
+        return None
+
+
+@pytest.fixture(scope="module")
+def key(cloud, ec2, tmp_path_factory):
+    made = ec2.create_key_pair(KeyName="e2e", KeyType="ed25519")
+    path = tmp_path_factory.mktemp("key") / "e2e.pem"
+    path.write_text(made["KeyMaterial"])
+    path.chmod(0o600)
+    yield path
+    ec2.delete_key_pair(KeyName="e2e")
+
+
+@pytest.fixture(scope="module")
+def group(ec2):
+    group = ec2.create_security_group(GroupName="e2e", Description="ssh and web")["GroupId"]
+    permissions = [
+        {"IpProtocol": "tcp", "FromPort": p, "ToPort": p, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]} for p in (22, 80)
+    ]
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=permissions)
+    yield group
+    wait_until(lambda: try_delete_group(ec2, group), 60, "the group to be unused")
+
+
+def try_delete_group(ec2, group):
+    try:
+        ec2.delete_security_group(GroupId=group)
+        return True
+    except ec2.exceptions.ClientError as error:
+        assert error.response["Error"]["Code"] == "DependencyViolation", error
+        return False
+
+
+def run(ec2, image, group, **more):
+    parameters = dict(
+        ImageId=image, InstanceType="t3.micro", MinCount=1, MaxCount=1, SecurityGroupIds=[group], UserData=USER_DATA
+    )
+    parameters.update(more)
+    return ec2.run_instances(**parameters)["Instances"][0]
+
+
+def ssh(key, address, *command):
+    return subprocess.run(
+        ["ssh", "-i", key, "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+        + ["-o", "ConnectTimeout=5", "-o", "BatchMode=yes", f"root@{address}", *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_guest_lives_and_dies(cloud, ec2, image, key, group):
+    made = run(ec2, image, group, KeyName="e2e")
+    instance = made["InstanceId"]
+    assert made["State"]["Name"] == "pending"
+    address = wait_state(ec2, instance, "running")["PublicIpAddress"]
+    wait_until(lambda: page(address) == "hello from user data\n", 120, "the guest's page")
+
+    wait_until(lambda: ssh(key, address, "true").returncode == 0, 60, "ssh")
+    metadata = ssh(
+        key,
+        address,
+        "T=$(wget -q -O - --header 'x: y' http://169.254.169.254/latest/meta-data/instance-id 2>&1); echo \"$T\"; hostname",
+    )
+    # Version 1 is refused by default: the instance wants tokens.
+    assert instance not in metadata.stdout, metadata.stdout
+
+    console = ec2.get_console_output(InstanceId=instance)
+    assert console["InstanceId"] == instance
+
+    ec2.reboot_instances(InstanceIds=[instance])
+    wait_until(lambda: page(address) is None, 120, "the guest to go down for its reboot")
+    wait_until(lambda: ssh(key, address, "true").returncode == 0, 180, "ssh after the reboot")
+    assert instance_of(ec2, instance)["State"]["Name"] == "running"
+
+    ec2.stop_instances(InstanceIds=[instance])
+    stopped = wait_state(ec2, instance, "stopped")
+    assert "PublicIpAddress" not in stopped
+    assert stopped["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
+    ec2.start_instances(InstanceIds=[instance])
+    started = wait_state(ec2, instance, "running")
+    assert started["PrivateIpAddress"] == made["PrivateIpAddress"]
+    address = started["PublicIpAddress"]
+    wait_until(lambda: ssh(key, address, "true").returncode == 0, 180, "ssh after the start")
+
+    ec2.terminate_instances(InstanceIds=[instance])
+    wait_state(ec2, instance, "terminated")
+    volumes = ec2.describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": [instance]}])["Volumes"]
+    assert volumes == []
+    assert cloud.qemus() == []
+
+
+@pytest.mark.parametrize(
+    "behaviour,state", [("stop", "stopped"), ("terminate", "terminated")], ids=["stop", "terminate"]
+)
+def test_a_guest_that_powers_itself_off(ec2, image, key, group, behaviour, state):
+    made = run(ec2, image, group, KeyName="e2e", InstanceInitiatedShutdownBehavior=behaviour)
+    instance = made["InstanceId"]
+    address = wait_state(ec2, instance, "running")["PublicIpAddress"]
+    wait_until(lambda: ssh(key, address, "true").returncode == 0, 120, "ssh")
+    ssh(key, address, "poweroff")
+    ended = wait_state(ec2, instance, state, 60)
+    assert ended["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown", ended["StateReason"]
+    ec2.terminate_instances(InstanceIds=[instance])
+    wait_state(ec2, instance, "terminated")
+
+
+def test_a_dead_hypervisor_is_seen(cloud, ec2, image, group):
+    instance = run(ec2, image, group)["InstanceId"]
+    wait_state(ec2, instance, "running")
+    (qemu,) = cloud.qemus()
+    subprocess.run(["kill", "-9", str(qemu)], check=True)
+    wait_until(lambda: instance_of(ec2, instance)["State"]["Name"] != "running", 10, "the dead guest to be seen")
+    ec2.terminate_instances(InstanceIds=[instance])
+    wait_state(ec2, instance, "terminated")
