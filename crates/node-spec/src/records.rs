@@ -1,7 +1,8 @@
 //! Where the contract's records are stored: one table each, scoped by the node, so that an agent watches one prefix a table.
 
 use crate::{
-    GuestMetadata, GuestObservation, GuestSpec, NetworkObservation, NetworkSpec, NodeRecord, VolumeObservation, VolumeSpec,
+    GuestMetadata, GuestObservation, GuestSpec, NetworkObservation, NetworkSpec, NodeRecord,
+    VolumeObservation, VolumeSpec,
 };
 use state::{Index, Record, RecordKey};
 
