@@ -1,0 +1,32 @@
+//! Counters from which ids and choices are made inside transactions: they only rise (state-and-operations.md R14).
+//!
+//! Each is one small row that the creating transactions rewrite; writers that meet there run again.
+
+use aws_types::ids::{NodeId, SubnetId};
+use serde::{Deserialize, Serialize};
+
+/// The next VPC number of the cloud. One row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VpcNumbers {
+    /// The number the next VPC gets.
+    pub next: u32,
+}
+
+/// Where automatic address choice goes on in a subnet. Choice is next-fit, so that a freed address is reused last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubnetCursor {
+    /// The subnet.
+    pub subnet: SubnetId,
+    /// Offset in the block that is tried next.
+    pub next: u32,
+}
+
+/// The next device number of a node. Numbers name taps, sets and chains; they are never reused, so that a name on the
+/// node means one interface for ever.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeDevices {
+    /// The node.
+    pub node: NodeId,
+    /// The number the next interface at home there gets.
+    pub next: u32,
+}

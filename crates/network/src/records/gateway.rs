@@ -1,0 +1,24 @@
+//! An internet gateway and its attachment. A VPC has at most one, a gateway is attached to at most one: the first is a
+//! unique key on the VPC, the second is that the record has room for one.
+
+use aws_types::AccountId;
+use aws_types::ids::{InternetGatewayId, VpcId};
+use serde::{Deserialize, Serialize};
+
+/// An attachment. While it exists it is `available`: opening the path is the planner's work and closes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayAttachment {
+    /// The VPC.
+    pub vpc: VpcId,
+}
+
+/// An internet gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InternetGateway {
+    /// Owner.
+    pub account: AccountId,
+    /// Id.
+    pub id: InternetGatewayId,
+    /// Where it is attached.
+    pub attachment: Option<GatewayAttachment>,
+}

@@ -1,0 +1,22 @@
+//! Tags of EC2 resources: the only place a tag lives (DESIGN §4). One row per resource and key.
+//!
+//! The row carries the resource's type so that a list needs no other record. The owner of the resource writes its rows
+//! in the transaction that makes, changes or deletes the resource, through `capability::tags`.
+
+use aws_types::AccountId;
+use serde::{Deserialize, Serialize};
+
+/// One tag of one resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagRow {
+    /// Owner of the resource.
+    pub account: AccountId,
+    /// The resource, such as `i-0123456789abcdef0`.
+    pub resource: String,
+    /// Its type as DescribeTags shows it, such as `instance`.
+    pub resource_type: String,
+    /// Key.
+    pub key: String,
+    /// Value.
+    pub value: String,
+}
