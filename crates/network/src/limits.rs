@@ -21,8 +21,9 @@ pub const DESCRIBED_IDS_MAX: usize = 1_000;
 pub const SUBNET_RESERVED_HEAD: u32 = 4;
 /// Addresses AWS keeps for itself at the end of each subnet: broadcast.
 pub const SUBNET_RESERVED_TAIL: u32 = 1;
-/// Reads one automatic address choice may make behind the cursor before it falls back to one scan of the subnet.
-pub const ADDRESS_PROBES_MAX: u32 = 16;
+/// Reads one automatic address choice makes behind the cursor before it scans the subnet. Each is a compare of the
+/// transaction, so a launch of many interfaces may not probe at length.
+pub const ADDRESS_PROBES_MAX: u32 = 2;
 /// MAC addresses tried for one interface; a second one is needed once in 2^40 / (interfaces in the cloud).
 pub const MAC_PROBES_MAX: u32 = 8;
 /// Seconds a released public address rests before it is given out again (`[external] quarantine_seconds`).
@@ -30,16 +31,10 @@ pub const PUBLIC_QUARANTINE_SECONDS: i64 = 60;
 /// Addresses one public pool may hold: a /12. Larger ranges are refused at start.
 pub const PUBLIC_POOL_ADDRESSES_MAX: u32 = 1 << 20;
 /// Released public addresses looked at for one that may be given out, oldest first.
-pub const PUBLIC_CANDIDATES_MAX: usize = 32;
+pub const PUBLIC_CANDIDATES_MAX: u64 = 32;
 /// VPC numbers are VXLAN network identifiers: 24 bits.
 pub const VPC_NUMBER_MAX: u32 = (1 << 24) - 1;
 /// Zones a default network is built for: /20 blocks of a /16.
 pub const DEFAULT_SUBNETS_MAX: usize = 16;
-/// Store operations that one interface costs in its creating transaction at most, with one group, without tags and
-/// with a public address: row, three index entries, MAC, address row, public row with its indexes. Callers that
-/// launch many instances size their batches by it; a test holds it.
-pub const OPERATIONS_PER_INTERFACE_MAX: usize = 12;
 /// Specs the planner writes in one pass; the rest waits for the next, which follows at once.
-pub const SPECS_PER_PASS_MAX: usize = 500;
-/// Tag rows one account may be asked for in one listing page of the store.
-pub const TAG_KINDS_MAX: usize = 64;
+pub const SPECS_PER_PASS_MAX: u64 = 500;

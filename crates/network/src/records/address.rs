@@ -6,6 +6,7 @@
 use aws_types::AccountId;
 use aws_types::ids::{NetworkInterfaceId, SubnetId, VpcId};
 use serde::{Deserialize, Serialize};
+use state::{Record, RecordKey, Scope};
 use std::net::Ipv4Addr;
 
 /// A taken private address.
@@ -28,4 +29,25 @@ pub struct Address {
 /// An address as eight hex digits: text that sorts as the number does.
 pub(crate) fn sortable(address: Ipv4Addr) -> String {
     format!("{:08x}", address.to_bits())
+}
+
+impl Address {
+    /// The scope of a VPC's rows: they are listed by VPC and by nothing else.
+    pub fn scope(vpc: &VpcId) -> Scope {
+        Scope::account(vpc)
+    }
+
+    /// The id of an address inside its VPC's scope.
+    pub fn id_of(address: Ipv4Addr) -> String {
+        sortable(address)
+    }
+}
+
+impl Record for Address {
+    const TABLE: &'static str = "addresses";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey { scope: Address::scope(&self.vpc), id: Address::id_of(self.address) }
+    }
 }

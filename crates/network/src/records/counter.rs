@@ -4,6 +4,7 @@
 
 use aws_types::ids::{NodeId, SubnetId};
 use serde::{Deserialize, Serialize};
+use state::{Record, RecordKey};
 
 /// The next VPC number of the cloud. One row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,4 +30,36 @@ pub struct NodeDevices {
     pub node: NodeId,
     /// The number the next interface at home there gets.
     pub next: u32,
+}
+
+impl VpcNumbers {
+    /// Id of the one row.
+    pub const ID: &'static str = "next";
+}
+
+impl Record for VpcNumbers {
+    const TABLE: &'static str = "vpc-numbers";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::global(VpcNumbers::ID)
+    }
+}
+
+impl Record for SubnetCursor {
+    const TABLE: &'static str = "subnet-cursors";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::global(&self.subnet)
+    }
+}
+
+impl Record for NodeDevices {
+    const TABLE: &'static str = "node-devices";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::global(&self.node)
+    }
 }

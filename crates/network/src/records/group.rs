@@ -8,6 +8,7 @@ use crate::rule::Rule;
 use aws_types::AccountId;
 use aws_types::ids::{SecurityGroupId, SecurityGroupRuleId, VpcId};
 use serde::{Deserialize, Serialize};
+use state::{Index, Record, RecordKey};
 
 /// Which way a rule allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -65,4 +66,52 @@ pub struct SecurityGroupRule {
     pub rule: Rule,
     /// Text of the tenant.
     pub description: Option<String>,
+}
+
+impl SecurityGroup {
+    /// The unique key of a name in a VPC. Names compare without case.
+    pub fn name_key(vpc: &VpcId, name: &str) -> Index {
+        Index::new("name", [vpc.to_string(), name.to_lowercase()])
+    }
+}
+
+impl Record for SecurityGroup {
+    const TABLE: &'static str = "security-groups";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, &self.id)
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        vec![Index::new("vpc", [self.vpc.as_str()])]
+    }
+
+    fn uniques(&self) -> Vec<Index> {
+        vec![SecurityGroup::name_key(&self.vpc, &self.name)]
+    }
+}
+
+impl Record for SecurityGroupRule {
+    const TABLE: &'static str = "security-group-rules";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, &self.id)
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        let mut indexes = vec![Index::new("group", [self.vpc.as_str(), self.group.as_str()])];
+        if let Some(group) = self.rule.referenced_group() {
+            indexes.push(Index::new("referenced", [group.as_str()]));
+        }
+        indexes
+    }
+
+    fn uniques(&self) -> Vec<Index> {
+        vec![Index::new(
+            "rule",
+            [self.group.to_string(), self.direction.as_str().to_owned(), self.rule.canonical()],
+        )]
+    }
 }

@@ -13,6 +13,7 @@ use aws_types::ids::{
 };
 use aws_types::{AccountId, AvailabilityZone};
 use serde::{Deserialize, Serialize};
+use state::{Index, Record, RecordKey};
 use std::net::Ipv4Addr;
 use time::OffsetDateTime;
 
@@ -163,6 +164,8 @@ pub struct Interface {
     pub status: InterfaceStatus,
     /// The instance it belongs to.
     pub attachment: Option<Attachment>,
+    /// It was launched to have an automatic public address: each start gives it one.
+    pub public_wanted: bool,
     /// Its public address.
     pub public: Option<PublicMapping>,
     /// Where it runs.
@@ -176,6 +179,29 @@ impl Interface {
     /// The instance it belongs to.
     pub fn instance(&self) -> Option<&InstanceId> {
         self.attachment.as_ref().map(|attachment| &attachment.instance)
+    }
+}
+
+impl Record for Interface {
+    const TABLE: &'static str = "network-interfaces";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, &self.id)
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        // `subnet` is listed by VPC alone, or by VPC and subnet.
+        let mut indexes = vec![Index::new("subnet", [self.vpc.as_str(), self.subnet.as_str()])];
+        if let Some(instance) = self.instance() {
+            indexes.push(Index::new("instance", [instance.as_str()]));
+        }
+        indexes.extend(self.groups.iter().map(|group| Index::new("group", [group.as_str()])));
+        indexes
+    }
+
+    fn uniques(&self) -> Vec<Index> {
+        vec![Index::new("mac", [self.mac.as_str()])]
     }
 }
 

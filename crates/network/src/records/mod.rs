@@ -26,8 +26,8 @@ pub use interface::{
     Attachment, AttachmentStatus, Home, Interface, InterfaceStatus, PublicMapping, Requester,
 };
 pub use network_acl::{AclAction, AclEntry, NetworkAcl, NetworkAclAssociation};
-pub use public_address::{Allocation, Announcement, PublicAddress, PublicAddressState, PublicPool};
+pub use public_address::{Allocation, Announcement, PublicAddress, PublicAddressState, PublicPool, ReleasedAddress};
 pub use route_table::{Route, RouteOrigin, RouteTable, RouteTableAssociation, RouteTarget};
 pub use subnet::Subnet;
 pub use tag::TagRow;
-pub use vpc::{BlockAssociation, Vpc};
+pub use vpc::{BlockAssociation, DefaultNetwork, Vpc};

@@ -6,6 +6,7 @@ use aws_types::AccountId;
 use aws_types::ids::{NetworkAclAssociationId, NetworkAclId, SubnetId, VpcId};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
+use state::{Index, Record, RecordKey};
 
 /// What an entry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,4 +61,42 @@ pub struct NetworkAclAssociation {
     pub vpc: VpcId,
     /// The subnet.
     pub subnet: SubnetId,
+}
+
+impl Record for NetworkAcl {
+    const TABLE: &'static str = "network-acls";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, &self.id)
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        vec![Index::new("vpc", [self.vpc.as_str()])]
+    }
+
+    fn uniques(&self) -> Vec<Index> {
+        if self.is_default {
+            vec![Index::new("default", [self.vpc.as_str()])]
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+impl Record for NetworkAclAssociation {
+    const TABLE: &'static str = "network-acl-associations";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, &self.id)
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        vec![Index::new("vpc", [self.vpc.as_str()])]
+    }
+
+    fn uniques(&self) -> Vec<Index> {
+        vec![Index::new("subnet", [self.subnet.as_str()])]
+    }
 }

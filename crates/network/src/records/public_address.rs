@@ -4,13 +4,15 @@
 //! (never used) ─▶ in use ─▶ quarantined ─▶ in use …
 //! ```
 //! An address without a row was never used; the pool's cursor walks over those first, then the longest-released one is
-//! reused, after its quarantine (vpc.md R31). Rows belong to the platform, not to an account: an address outlives its
+//! reused, after its quarantine (vpc.md R31). Released addresses wait in a queue of rows numbered by the pool, so that
+//! taking and giving back cost the same however many there are. Rows belong to the platform, not to an account: an address outlives its
 //! users. Which interface shows it is the interface's [`super::PublicMapping`]; both change in one transaction.
 
 use aws_types::AccountId;
 use aws_types::ids::{NetworkInterfaceId, NodeId, VpcId};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
+use state::{Index, Record, RecordKey};
 use std::net::Ipv4Addr;
 use time::OffsetDateTime;
 
@@ -23,6 +25,10 @@ pub struct PublicPool {
     pub block: Ipv4Net,
     /// Offset of the first address that was never used.
     pub next: u32,
+    /// Number of the oldest row in the queue of released addresses.
+    pub queue_head: u64,
+    /// Number the next released address gets; equal to `queue_head` when none waits.
+    pub queue_tail: u64,
     /// Given out no more: the configuration names it no longer.
     pub retired: bool,
 }
@@ -75,4 +81,71 @@ pub struct PublicAddress {
     pub pool: String,
     /// State.
     pub state: PublicAddressState,
+}
+
+impl PublicAddress {
+    /// The id of an address in the table.
+    pub fn id_of(address: Ipv4Addr) -> String {
+        super::address::sortable(address)
+    }
+}
+
+/// A released address in its pool's queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleasedAddress {
+    /// The pool.
+    pub pool: String,
+    /// Its number in the queue.
+    pub number: u64,
+    /// The address.
+    pub address: Ipv4Addr,
+}
+
+impl ReleasedAddress {
+    /// The id of a place in the queues.
+    pub fn id_of(pool: &str, number: u64) -> String {
+        format!("{pool} {number:016x}")
+    }
+}
+
+impl Record for ReleasedAddress {
+    const TABLE: &'static str = "public-released";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::global(ReleasedAddress::id_of(&self.pool, self.number))
+    }
+}
+
+impl Record for PublicPool {
+    const TABLE: &'static str = "public-pools";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::global(&self.id)
+    }
+
+    fn uniques(&self) -> Vec<Index> {
+        vec![Index::new("block", [self.block.to_string()])]
+    }
+}
+
+impl Record for PublicAddress {
+    const TABLE: &'static str = "public-addresses";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::global(PublicAddress::id_of(self.address))
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        match &self.state {
+            PublicAddressState::InUse { account, allocation: Some(_), .. } => {
+                vec![Index::new("account", [account.to_string()])]
+            }
+            PublicAddressState::InUse { allocation: None, .. } | PublicAddressState::Quarantined { .. } => {
+                Vec::new()
+            }
+        }
+    }
 }

@@ -10,6 +10,7 @@ use aws_types::ids::{
 };
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
+use state::{Index, Record, RecordKey};
 
 /// Where a route leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,5 +83,38 @@ impl RouteTableAssociation {
     /// It makes its table the main one.
     pub fn is_main(&self) -> bool {
         self.subnet.is_none()
+    }
+}
+
+impl Record for RouteTable {
+    const TABLE: &'static str = "route-tables";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, &self.id)
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        vec![Index::new("vpc", [self.vpc.as_str()])]
+    }
+}
+
+impl Record for RouteTableAssociation {
+    const TABLE: &'static str = "route-table-associations";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, &self.id)
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        vec![Index::new("vpc", [self.vpc.as_str()])]
+    }
+
+    fn uniques(&self) -> Vec<Index> {
+        match &self.subnet {
+            Some(subnet) => vec![Index::new("subnet", [subnet.as_str()])],
+            None => vec![Index::new("main", [self.vpc.as_str()])],
+        }
     }
 }

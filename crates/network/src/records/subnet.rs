@@ -7,6 +7,7 @@ use aws_types::ids::{SubnetId, VpcId};
 use aws_types::{AccountId, AvailabilityZone};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
+use state::{Index, InvalidField, Record, RecordKey};
 use time::OffsetDateTime;
 
 /// A subnet.
@@ -29,4 +30,32 @@ pub struct Subnet {
     /// Creation.
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
+}
+
+impl Record for Subnet {
+    const TABLE: &'static str = "subnets";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, &self.id)
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        vec![Index::new("vpc", [self.vpc.as_str()])]
+    }
+
+    fn uniques(&self) -> Vec<Index> {
+        if self.default_for_zone {
+            vec![Index::new("default", [self.account.to_string(), self.zone.to_string()])]
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn validate(&self) -> Result<(), InvalidField> {
+        if !(16..=28).contains(&self.block.prefix_len()) {
+            return Err(InvalidField { field: "block", must: "a block from /16 to /28" });
+        }
+        Ok(())
+    }
 }

@@ -5,6 +5,7 @@
 
 use aws_types::AccountId;
 use serde::{Deserialize, Serialize};
+use state::{Index, Record, RecordKey};
 
 /// One tag of one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,4 +20,27 @@ pub struct TagRow {
     pub key: String,
     /// Value.
     pub value: String,
+}
+
+impl TagRow {
+    /// The id of a tag in its account's scope. Resource ids have no space, so the first one divides.
+    pub fn id_of(resource: &str, key: &str) -> String {
+        format!("{resource} {key}")
+    }
+}
+
+impl Record for TagRow {
+    const TABLE: &'static str = "tags";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, TagRow::id_of(&self.resource, &self.key))
+    }
+
+    fn indexes(&self) -> Vec<Index> {
+        vec![
+            Index::new("resource", [self.account.to_string(), self.resource.clone()]),
+            Index::new("key", [self.account.to_string(), self.key.clone()]),
+        ]
+    }
 }

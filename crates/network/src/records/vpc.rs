@@ -8,6 +8,7 @@ use aws_types::AccountId;
 use aws_types::ids::{DhcpOptionsId, VpcCidrAssociationId, VpcId};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
+use state::{Index, InvalidField, Record, RecordKey};
 use time::OffsetDateTime;
 
 /// A block of a VPC with the id of its association; the first one is the primary block.
@@ -47,5 +48,55 @@ impl Vpc {
     /// The block the VPC was created with.
     pub fn primary_block(&self) -> Option<Ipv4Net> {
         self.blocks.first().map(|first| first.block)
+    }
+}
+
+impl Record for Vpc {
+    const TABLE: &'static str = "vpcs";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, &self.id)
+    }
+
+    fn uniques(&self) -> Vec<Index> {
+        let mut uniques = vec![Index::new("number", [self.number.to_string()])];
+        if self.is_default {
+            uniques.push(Index::new("default", [self.account.to_string()]));
+        }
+        uniques
+    }
+
+    fn validate(&self) -> Result<(), InvalidField> {
+        if self.blocks.is_empty() {
+            return Err(InvalidField { field: "blocks", must: "at least one block" });
+        }
+        if self.number == 0 || self.number > crate::limits::VPC_NUMBER_MAX {
+            return Err(InvalidField { field: "number", must: "from 1 to 2^24 - 1" });
+        }
+        Ok(())
+    }
+}
+
+/// That the default network of an account was made. It stays when the account deletes the VPC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefaultNetwork {
+    /// The account.
+    pub account: AccountId,
+    /// The VPC that was made.
+    pub vpc: VpcId,
+}
+
+impl DefaultNetwork {
+    /// Id of the one row of an account.
+    pub const ID: &'static str = "default";
+}
+
+impl Record for DefaultNetwork {
+    const TABLE: &'static str = "default-networks";
+    const VERSION: u32 = 1;
+
+    fn key(&self) -> RecordKey {
+        RecordKey::account(self.account, DefaultNetwork::ID)
     }
 }
