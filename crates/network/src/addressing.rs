@@ -18,7 +18,10 @@ use std::net::Ipv4Addr;
 
 /// Offsets in a block that interfaces may have: from the first of the pair up to, not including, the second.
 pub(crate) fn usable(block: Ipv4Net) -> (u32, u32) {
-    (limits::SUBNET_RESERVED_HEAD, cidr::size(block) - limits::SUBNET_RESERVED_TAIL)
+    (
+        limits::SUBNET_RESERVED_HEAD,
+        cidr::size(block) - limits::SUBNET_RESERVED_TAIL,
+    )
 }
 
 /// Addresses of a subnet that can be taken when none is.
@@ -39,7 +42,9 @@ pub(crate) async fn take_explicit(
     let (first, end) = usable(subnet.block);
     let Some(offset) = cidr::offset_of(subnet.block, address) else {
         return Err(catalogue::INVALID_PARAMETER_VALUE
-            .error(format!("Address {address} does not fall within the subnet's address range"))
+            .error(format!(
+                "Address {address} does not fall within the subnet's address range"
+            ))
             .into());
     };
     if offset < first || offset >= end {
@@ -79,7 +84,10 @@ pub(crate) async fn take_next(tx: &Tx, subnet: &Subnet) -> Result<Ipv4Addr, Netw
         Some(offset) => offset,
         None => scan(tx, subnet, start).await?,
     };
-    tx.put(&SubnetCursor { subnet: subnet.id.clone(), next: following(chosen, first, end) })?;
+    tx.put(&SubnetCursor {
+        subnet: subnet.id.clone(),
+        next: following(chosen, first, end),
+    })?;
     Ok(cidr::address_at(subnet.block, chosen))
 }
 
@@ -92,7 +100,9 @@ async fn scan(tx: &Tx, subnet: &Subnet, start: u32) -> Result<u32, NetworkError>
         .iter()
         .filter_map(|row| cidr::offset_of(subnet.block, row.address))
         .collect();
-    let free = (start..end).chain(first..start).find(|offset| !taken.contains(offset));
+    let free = (start..end)
+        .chain(first..start)
+        .find(|offset| !taken.contains(offset));
     let offset = free.ok_or_else(|| full(&subnet.id))?;
     // Compared at commit: the list above is not.
     is_taken(tx, subnet, cidr::address_at(subnet.block, offset)).await?;
@@ -100,7 +110,9 @@ async fn scan(tx: &Tx, subnet: &Subnet, start: u32) -> Result<u32, NetworkError>
 }
 
 async fn is_taken(tx: &Tx, subnet: &Subnet, address: Ipv4Addr) -> Result<bool, NetworkError> {
-    let row = tx.find::<Address>(&Address::scope(&subnet.vpc), Address::id_of(address)).await?;
+    let row = tx
+        .find::<Address>(&Address::scope(&subnet.vpc), Address::id_of(address))
+        .await?;
     Ok(row.is_some())
 }
 

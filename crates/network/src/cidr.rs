@@ -19,7 +19,9 @@ pub const ANY_IPV4: Ipv4Net = match Ipv4Net::new(Ipv4Addr::UNSPECIFIED, 0) {
 /// # Errors
 /// `InvalidParameterValue`: not an address, a slash and a prefix length.
 pub fn parse_ipv4(text: &str) -> Result<Ipv4Net, AwsError> {
-    text.parse::<Ipv4Net>().map(|net| net.trunc()).map_err(|_| malformed(text))
+    text.parse::<Ipv4Net>()
+        .map(|net| net.trunc())
+        .map_err(|_| malformed(text))
 }
 
 /// Reads an IPv6 block and clears its host bits.
@@ -27,7 +29,9 @@ pub fn parse_ipv4(text: &str) -> Result<Ipv4Net, AwsError> {
 /// # Errors
 /// `InvalidParameterValue`: not an address, a slash and a prefix length.
 pub fn parse_ipv6(text: &str) -> Result<Ipv6Net, AwsError> {
-    text.parse::<Ipv6Net>().map(|net| net.trunc()).map_err(|_| malformed(text))
+    text.parse::<Ipv6Net>()
+        .map(|net| net.trunc())
+        .map_err(|_| malformed(text))
 }
 
 fn malformed(text: &str) -> AwsError {
@@ -36,12 +40,16 @@ fn malformed(text: &str) -> AwsError {
 
 /// The form that specs carry.
 pub fn to_spec(net: Ipv4Net) -> Ipv4Block {
-    Ipv4Block { address: net.network(), prefix: net.prefix_len() }
+    Ipv4Block {
+        address: net.network(),
+        prefix: net.prefix_len(),
+    }
 }
 
 /// Number of addresses of a block; a /0 does not fit and never reaches here (VPC blocks are /16 to /28).
 pub fn size(net: Ipv4Net) -> u32 {
-    1u32.checked_shl(32 - u32::from(net.prefix_len())).unwrap_or(u32::MAX)
+    1u32.checked_shl(32 - u32::from(net.prefix_len()))
+        .unwrap_or(u32::MAX)
 }
 
 /// The address `offset` behind the first of the block.
@@ -51,7 +59,8 @@ pub fn address_at(net: Ipv4Net, offset: u32) -> Ipv4Addr {
 
 /// How far `address` is behind the first of the block, if it is inside.
 pub fn offset_of(net: Ipv4Net, address: Ipv4Addr) -> Option<u32> {
-    net.contains(&address).then(|| address.to_bits() - net.network().to_bits())
+    net.contains(&address)
+        .then(|| address.to_bits() - net.network().to_bits())
 }
 
 #[cfg(test)]
@@ -60,14 +69,29 @@ mod tests {
 
     #[test]
     fn blocks_are_canonical() {
-        assert_eq!(parse_ipv4("10.0.0.5/16").expect("block").to_string(), "10.0.0.0/16");
-        assert_eq!(parse_ipv6("2001:DB8:0:0::1/32").expect("block").to_string(), "2001:db8::/32");
+        assert_eq!(
+            parse_ipv4("10.0.0.5/16").expect("block").to_string(),
+            "10.0.0.0/16"
+        );
+        assert_eq!(
+            parse_ipv6("2001:DB8:0:0::1/32").expect("block").to_string(),
+            "2001:db8::/32"
+        );
         assert_eq!(parse_ipv6("::/0").expect("block").to_string(), "::/0");
     }
 
     #[test]
     fn what_is_no_block_is_refused() {
-        for bad in ["", "10.0.0.0", "10.0.0.0/33", "10.0.0/8", "x/8", "10.0.0.0/-1", "::/0", "10.0.0.0/8/8"] {
+        for bad in [
+            "",
+            "10.0.0.0",
+            "10.0.0.0/33",
+            "10.0.0/8",
+            "x/8",
+            "10.0.0.0/-1",
+            "::/0",
+            "10.0.0.0/8/8",
+        ] {
             let error = parse_ipv4(bad).expect_err(bad);
             assert_eq!(error.code, "InvalidParameterValue");
             assert!(error.message.contains("is malformed"), "{}", error.message);

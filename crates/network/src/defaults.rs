@@ -16,8 +16,8 @@ use crate::records::{
 };
 use crate::rule::{Rule, RulePeer, RuleTraffic};
 use aws_types::ids::{
-    DhcpOptionsId, InternetGatewayId, NetworkAclAssociationId, NetworkAclId, RouteTableAssociationId, RouteTableId,
-    SecurityGroupId, SecurityGroupRuleId, SubnetId, VpcCidrAssociationId, VpcId,
+    DhcpOptionsId, InternetGatewayId, NetworkAclAssociationId, NetworkAclId, RouteTableAssociationId,
+    RouteTableId, SecurityGroupId, SecurityGroupRuleId, SubnetId, VpcCidrAssociationId, VpcId,
 };
 use aws_types::{AccountId, AvailabilityZone, AwsError, Region};
 use ipnet::Ipv4Net;
@@ -69,7 +69,11 @@ pub async fn ensure_default_network_in(
     now: OffsetDateTime,
 ) -> Result<(), NetworkError> {
     let scope = Scope::account(account);
-    if tx.find::<DefaultNetwork>(&scope, DefaultNetwork::ID).await?.is_some() {
+    if tx
+        .find::<DefaultNetwork>(&scope, DefaultNetwork::ID)
+        .await?
+        .is_some()
+    {
         return Ok(());
     }
     let dhcp_options = default_dhcp_options(account, region);
@@ -88,12 +92,16 @@ pub async fn ensure_default_network_in(
     let gateway = InternetGateway {
         account,
         id: InternetGatewayId::random(),
-        attachment: Some(GatewayAttachment { vpc: made.vpc.id.clone() }),
+        attachment: Some(GatewayAttachment {
+            vpc: made.vpc.id.clone(),
+        }),
     };
     let mut main = made.main_table;
     main.routes.push(Route {
         destination: cidr::ANY_IPV4,
-        target: RouteTarget::InternetGateway { id: gateway.id.clone() },
+        target: RouteTarget::InternetGateway {
+            id: gateway.id.clone(),
+        },
         origin: RouteOrigin::CreateRoute,
     });
     tx.put(&main)?;
@@ -120,7 +128,10 @@ pub async fn ensure_default_network_in(
             subnet: subnet.id,
         })?;
     }
-    tx.insert(&DefaultNetwork { account, vpc: made.vpc.id })?;
+    tx.insert(&DefaultNetwork {
+        account,
+        vpc: made.vpc.id,
+    })?;
     Ok(())
 }
 
@@ -147,7 +158,10 @@ async fn make_vpc(tx: &Tx, new: NewVpc) -> Result<MadeVpc, NetworkError> {
         account,
         id: VpcId::random(),
         number: take_number(tx).await?,
-        blocks: vec![BlockAssociation { id: VpcCidrAssociationId::random(), block: new.block }],
+        blocks: vec![BlockAssociation {
+            id: VpcCidrAssociationId::random(),
+            block: new.block,
+        }],
         is_default: new.is_default,
         dhcp_options: new.dhcp_options,
         dns_support: true,
@@ -191,10 +205,24 @@ async fn make_vpc(tx: &Tx, new: NewVpc) -> Result<MadeVpc, NetworkError> {
         rule_changes: 0,
     };
     tx.insert(&group)?;
-    let itself = RulePeer::Group { group: group.id.clone(), account, vpc: vpc.id.clone() };
+    let itself = RulePeer::Group {
+        group: group.id.clone(),
+        account,
+        vpc: vpc.id.clone(),
+    };
     tx.insert(&all_traffic(&group, Direction::Ingress, itself))?;
-    tx.insert(&all_traffic(&group, Direction::Egress, RulePeer::Ipv4 { block: cidr::ANY_IPV4 }))?;
-    Ok(MadeVpc { vpc, main_table, default_acl: acl.id })
+    tx.insert(&all_traffic(
+        &group,
+        Direction::Egress,
+        RulePeer::Ipv4 {
+            block: cidr::ANY_IPV4,
+        },
+    ))?;
+    Ok(MadeVpc {
+        vpc,
+        main_table,
+        default_acl: acl.id,
+    })
 }
 
 /// A rule of a group that allows everything with a peer.
@@ -205,7 +233,10 @@ pub(crate) fn all_traffic(group: &SecurityGroup, direction: Direction, peer: Rul
         group: group.id.clone(),
         vpc: group.vpc.clone(),
         direction,
-        rule: Rule { traffic: RuleTraffic::All, peer },
+        rule: Rule {
+            traffic: RuleTraffic::All,
+            peer,
+        },
         description: None,
     }
 }
@@ -223,7 +254,10 @@ async fn take_number(tx: &Tx) -> Result<u32, NetworkError> {
 }
 
 fn default_dhcp_options(account: AccountId, region: &Region) -> DhcpOptions {
-    let configuration = |key: &str, value: String| DhcpConfiguration { key: key.to_owned(), values: vec![value] };
+    let configuration = |key: &str, value: String| DhcpConfiguration {
+        key: key.to_owned(),
+        values: vec![value],
+    };
     DhcpOptions {
         account,
         id: DhcpOptionsId::random(),
@@ -261,7 +295,9 @@ mod tests {
 
     #[test]
     fn default_subnets_are_consecutive_20_blocks() {
-        let blocks: Vec<String> = subnet_blocks(DEFAULT_VPC_BLOCK, 20).map(|block| block.to_string()).collect();
+        let blocks: Vec<String> = subnet_blocks(DEFAULT_VPC_BLOCK, 20)
+            .map(|block| block.to_string())
+            .collect();
         assert_eq!(blocks.len(), 16);
         assert_eq!(blocks[..3], ["172.31.0.0/20", "172.31.16.0/20", "172.31.32.0/20"]);
     }

@@ -4,7 +4,8 @@ use crate::capability::launch::group_absent;
 use crate::capability::tags::{self, TagKinds};
 use crate::error::not_found;
 use crate::records::{
-    DhcpOptions, Interface, InternetGateway, NetworkAcl, RouteTable, SecurityGroup, SecurityGroupRule, Subnet, Vpc,
+    DhcpOptions, Interface, InternetGateway, NetworkAcl, RouteTable, SecurityGroup, SecurityGroupRule,
+    Subnet, Vpc,
 };
 use aws_types::ids::{
     DhcpOptionsId, InternetGatewayId, NetworkAclId, NetworkInterfaceId, RouteTableId, SecurityGroupId,
@@ -15,19 +16,31 @@ use aws_types::{AccountId, Arn, AwsError, Region, catalogue};
 /// Registers what this room has.
 pub(crate) fn register(kinds: &mut TagKinds) {
     kinds.register::<Vpc>(VpcId::PREFIX, tags::VPC, |id| vpc_absent(&[id.to_owned()]));
-    kinds.register::<Subnet>(SubnetId::PREFIX, tags::SUBNET, |id| subnet_absent(&[id.to_owned()]));
+    kinds.register::<Subnet>(SubnetId::PREFIX, tags::SUBNET, |id| {
+        subnet_absent(&[id.to_owned()])
+    });
     kinds.register::<RouteTable>(RouteTableId::PREFIX, tags::ROUTE_TABLE, |id| {
         route_table_absent(&[id.to_owned()])
     });
     kinds.register::<InternetGateway>(InternetGatewayId::PREFIX, tags::INTERNET_GATEWAY, |id| {
         gateway_absent(&[id.to_owned()])
     });
-    kinds.register::<NetworkAcl>(NetworkAclId::PREFIX, tags::NETWORK_ACL, |id| acl_absent(&[id.to_owned()]));
+    kinds.register::<NetworkAcl>(NetworkAclId::PREFIX, tags::NETWORK_ACL, |id| {
+        acl_absent(&[id.to_owned()])
+    });
     kinds.register::<DhcpOptions>(DhcpOptionsId::PREFIX, tags::DHCP_OPTIONS, |id| {
-        not_found(catalogue::INVALID_DHCP_OPTION_ID_NOT_FOUND, "dhcpOption", &[id.to_owned()])
+        not_found(
+            catalogue::INVALID_DHCP_OPTION_ID_NOT_FOUND,
+            "dhcpOption",
+            &[id.to_owned()],
+        )
     });
     kinds.register::<SecurityGroup>(SecurityGroupId::PREFIX, tags::SECURITY_GROUP, group_absent);
-    kinds.register::<SecurityGroupRule>(SecurityGroupRuleId::PREFIX, tags::SECURITY_GROUP_RULE, rule_absent);
+    kinds.register::<SecurityGroupRule>(
+        SecurityGroupRuleId::PREFIX,
+        tags::SECURITY_GROUP_RULE,
+        rule_absent,
+    );
     kinds.register::<Interface>(NetworkInterfaceId::PREFIX, tags::NETWORK_INTERFACE, |id| {
         interface_absent(&[id.to_owned()])
     });
@@ -51,7 +64,11 @@ pub(crate) fn route_table_absent(ids: &[String]) -> AwsError {
 }
 
 pub(crate) fn gateway_absent(ids: &[String]) -> AwsError {
-    not_found(catalogue::INVALID_INTERNET_GATEWAY_ID_NOT_FOUND, "internetGateway", ids)
+    not_found(
+        catalogue::INVALID_INTERNET_GATEWAY_ID_NOT_FOUND,
+        "internetGateway",
+        ids,
+    )
 }
 
 pub(crate) fn acl_absent(ids: &[String]) -> AwsError {
@@ -59,7 +76,11 @@ pub(crate) fn acl_absent(ids: &[String]) -> AwsError {
 }
 
 pub(crate) fn interface_absent(ids: &[String]) -> AwsError {
-    not_found(catalogue::INVALID_NETWORK_INTERFACE_ID_NOT_FOUND, "networkInterface", ids)
+    not_found(
+        catalogue::INVALID_NETWORK_INTERFACE_ID_NOT_FOUND,
+        "networkInterface",
+        ids,
+    )
 }
 
 pub(crate) fn rule_absent(id: &str) -> AwsError {

@@ -26,7 +26,11 @@ use time::{Duration, OffsetDateTime};
 pub async fn ensure_public_pool(store: &Store, block: Ipv4Net) -> Result<PublicPool, AwsError> {
     let block = block.trunc();
     if cidr::size(block) > limits::PUBLIC_POOL_ADDRESSES_MAX || cidr::size(block) < 4 {
-        return Err(AwsError::invalid_value(&block.to_string(), "ranges", "A pool is a /12 to a /30."));
+        return Err(AwsError::invalid_value(
+            &block.to_string(),
+            "ranges",
+            "A pool is a /12 to a /30.",
+        ));
     }
     let result = store
         .update(|tx: Tx| async move {
@@ -36,8 +40,9 @@ pub async fn ensure_public_pool(store: &Store, block: Ipv4Net) -> Result<PublicP
             if let Some(known) = pools.iter().find(|pool| pool.block == block) {
                 return Ok(known.clone());
             }
-            if let Some(other) =
-                pools.iter().find(|pool| pool.block.contains(&block) || block.contains(&pool.block))
+            if let Some(other) = pools
+                .iter()
+                .find(|pool| pool.block.contains(&block) || block.contains(&pool.block))
             {
                 return Err(NetworkError::Refused(AwsError::invalid_value(
                     &block.to_string(),
@@ -65,7 +70,11 @@ pub async fn ensure_public_pool(store: &Store, block: Ipv4Net) -> Result<PublicP
 /// # Errors
 /// The store could not be read.
 pub(crate) async fn has_pool(tx: &Tx) -> Result<bool, NetworkError> {
-    Ok(tx.list::<PublicPool>(&Scope::NONE).await?.iter().any(|pool| !pool.retired))
+    Ok(tx
+        .list::<PublicPool>(&Scope::NONE)
+        .await?
+        .iter()
+        .any(|pool| !pool.retired))
 }
 
 /// Takes an automatic public address for an interface.
@@ -78,9 +87,18 @@ pub(crate) async fn take_automatic(
     interface: &NetworkInterfaceId,
     now: OffsetDateTime,
 ) -> Result<PublicMapping, NetworkError> {
-    for listed in tx.list::<PublicPool>(&Scope::NONE).await?.into_iter().filter(|pool| !pool.retired) {
-        let Some(mut pool) = tx.find::<PublicPool>(&Scope::NONE, &listed.id).await? else { continue };
-        let Some(address) = take_from(tx, &mut pool, now).await? else { continue };
+    for listed in tx
+        .list::<PublicPool>(&Scope::NONE)
+        .await?
+        .into_iter()
+        .filter(|pool| !pool.retired)
+    {
+        let Some(mut pool) = tx.find::<PublicPool>(&Scope::NONE, &listed.id).await? else {
+            continue;
+        };
+        let Some(address) = take_from(tx, &mut pool, now).await? else {
+            continue;
+        };
         tx.put(&PublicAddress {
             address,
             pool: pool.id.clone(),
@@ -91,7 +109,11 @@ pub(crate) async fn take_automatic(
             },
         })?;
         tx.put(&pool)?;
-        return Ok(PublicMapping { address, association: AddressAssociationId::random(), automatic: true });
+        return Ok(PublicMapping {
+            address,
+            association: AddressAssociationId::random(),
+            automatic: true,
+        });
     }
     Err(catalogue::INSUFFICIENT_ADDRESS_CAPACITY
         .error("Insufficient public address capacity: no public IPv4 address is free.")
@@ -114,9 +136,14 @@ async fn take_from(
         let Some(entry) = tx.find::<ReleasedAddress>(&Scope::NONE, &id).await? else {
             return Ok(None);
         };
-        let row = tx.find::<PublicAddress>(&Scope::NONE, PublicAddress::id_of(entry.address)).await?;
+        let row = tx
+            .find::<PublicAddress>(&Scope::NONE, PublicAddress::id_of(entry.address))
+            .await?;
         match row.map(|row| row.state) {
-            Some(PublicAddressState::Quarantined { released_at, announced_by }) => {
+            Some(PublicAddressState::Quarantined {
+                released_at,
+                announced_by,
+            }) => {
                 if released_at + Duration::seconds(limits::PUBLIC_QUARANTINE_SECONDS) > now {
                     // Those behind it were released later still.
                     return Ok(None);
@@ -144,10 +171,18 @@ async fn is_withdrawn(
     address: Ipv4Addr,
     announced_by: Option<&Announcement>,
 ) -> Result<bool, NetworkError> {
-    let Some(Announcement { node, vpc }) = announced_by else { return Ok(true) };
+    let Some(Announcement { node, vpc }) = announced_by else {
+        return Ok(true);
+    };
     let scope = Scope::node(node);
-    let Some(spec) = tx.find::<NetworkSpec>(&scope, vpc).await? else { return Ok(true) };
-    if spec.interfaces.iter().any(|interface| interface.public_address == Some(address)) {
+    let Some(spec) = tx.find::<NetworkSpec>(&scope, vpc).await? else {
+        return Ok(true);
+    };
+    if spec
+        .interfaces
+        .iter()
+        .any(|interface| interface.public_address == Some(address))
+    {
         return Ok(false);
     }
     let observation = tx.find::<NetworkObservation>(&scope, vpc).await?;
@@ -164,22 +199,34 @@ pub(crate) async fn give_back(
     announced_by: Option<Announcement>,
     now: OffsetDateTime,
 ) -> Result<(), NetworkError> {
-    let Some(row) = tx.find::<PublicAddress>(&Scope::NONE, PublicAddress::id_of(address)).await? else {
+    let Some(row) = tx
+        .find::<PublicAddress>(&Scope::NONE, PublicAddress::id_of(address))
+        .await?
+    else {
         return Ok(());
     };
-    let PublicAddressState::InUse { .. } = row.state else { return Ok(()) };
+    let PublicAddressState::InUse { .. } = row.state else {
+        return Ok(());
+    };
     let mut pool = tx.fetch::<PublicPool>(&Scope::NONE, &row.pool).await?;
     enqueue(tx, &mut pool, address)?;
     tx.put(&pool)?;
     tx.put(&PublicAddress {
-        state: PublicAddressState::Quarantined { released_at: now, announced_by },
+        state: PublicAddressState::Quarantined {
+            released_at: now,
+            announced_by,
+        },
         ..row
     })?;
     Ok(())
 }
 
 fn enqueue(tx: &Tx, pool: &mut PublicPool, address: Ipv4Addr) -> Result<(), NetworkError> {
-    tx.insert(&ReleasedAddress { pool: pool.id.clone(), number: pool.queue_tail, address })?;
+    tx.insert(&ReleasedAddress {
+        pool: pool.id.clone(),
+        number: pool.queue_tail,
+        address,
+    })?;
     pool.queue_tail += 1;
     Ok(())
 }

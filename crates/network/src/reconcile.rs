@@ -10,7 +10,8 @@ use crate::error::NetworkError;
 use crate::limits;
 use crate::plan::{VpcRecords, plan};
 use crate::records::{
-    Interface, InternetGateway, RouteTable, RouteTableAssociation, SecurityGroup, SecurityGroupRule, Subnet, Vpc,
+    Interface, InternetGateway, RouteTable, RouteTableAssociation, SecurityGroup, SecurityGroupRule, Subnet,
+    Vpc,
 };
 use async_trait::async_trait;
 use aws_types::AccountId;
@@ -133,7 +134,11 @@ async fn plan_vpc(store: &Store, vpc: &VpcId, task: &Task) -> Result<u64, state:
 
 /// The spec of a node that has no interface of the VPC any more.
 fn emptied(stored: &NetworkSpec) -> NetworkSpec {
-    NetworkSpec { interfaces: Vec::new(), groups: Vec::new(), ..stored.clone() }
+    NetworkSpec {
+        interfaces: Vec::new(),
+        groups: Vec::new(),
+        ..stored.clone()
+    }
 }
 
 /// The spec to write, with its generation; nothing if the stored one says the same.
@@ -157,7 +162,9 @@ fn next_generation(mut wanted: NetworkSpec, stored: Option<&NetworkSpec>) -> Opt
 /// Everything of a VPC, at the transaction's revision. The lists are not compared at commit: what changed since wakes
 /// the planner again, and only it writes specs.
 async fn read_vpc(tx: &Tx, account: AccountId, id: &VpcId) -> Result<Option<VpcRecords>, NetworkError> {
-    let Some(vpc) = tx.find::<Vpc>(&Scope::account(account), id).await? else { return Ok(None) };
+    let Some(vpc) = tx.find::<Vpc>(&Scope::account(account), id).await? else {
+        return Ok(None);
+    };
     let of_vpc = [id.as_str()];
     Ok(Some(VpcRecords {
         subnets: tx.list_by_index("vpc", &of_vpc).await?,

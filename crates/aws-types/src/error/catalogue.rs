@@ -109,6 +109,7 @@ catalogue! {
     INVALID_ADDRESS_NOT_FOUND = "InvalidAddress.NotFound";
     INVALID_ALLOCATION_ID_NOT_FOUND = "InvalidAllocationID.NotFound";
     INVALID_ID = "InvalidID";
+    INVALID_DHCP_OPTION_ID_NOT_FOUND = "InvalidDhcpOptionID.NotFound";
     TAG_LIMIT_EXCEEDED = "TagLimitExceeded";
 
     MISSING_AUTHENTICATION_TOKEN = "MissingAuthenticationToken", 403;

@@ -29,16 +29,25 @@ pub async fn interfaces_of_instances(
     let mut rows = Vec::new();
     if instances.len() <= LISTED_SINGLY_MAX {
         for instance in instances {
-            let found = store.list_by_index::<Interface>("instance", &[instance.as_str()]).await;
+            let found = store
+                .list_by_index::<Interface>("instance", &[instance.as_str()])
+                .await;
             rows.extend(found.map_err(unreadable)?);
         }
     } else {
-        rows = store.list::<Interface>(&Scope::account(account)).await.map_err(unreadable)?;
+        rows = store
+            .list::<Interface>(&Scope::account(account))
+            .await
+            .map_err(unreadable)?;
     }
     let wanted: BTreeSet<&InstanceId> = instances.iter().collect();
     let mut by_instance: BTreeMap<InstanceId, Vec<Interface>> = BTreeMap::new();
     for row in rows {
-        if let Some(instance) = row.instance().filter(|instance| wanted.contains(instance)).cloned() {
+        if let Some(instance) = row
+            .instance()
+            .filter(|instance| wanted.contains(instance))
+            .cloned()
+        {
             by_instance.entry(instance).or_default().push(row);
         }
     }
@@ -68,9 +77,15 @@ pub async fn group_names(
 /// # Errors
 /// `Unavailable` if the store could not be read.
 pub async fn vpcs_with_host_names(store: &Store, account: AccountId) -> Result<BTreeSet<VpcId>, AwsError> {
-    let vpcs =
-        store.list::<Vpc>(&Scope::account(account)).await.map_err(|error| store_error(&error))?;
-    Ok(vpcs.into_iter().filter(|vpc| vpc.dns_hostnames).map(|vpc| vpc.id).collect())
+    let vpcs = store
+        .list::<Vpc>(&Scope::account(account))
+        .await
+        .map_err(|error| store_error(&error))?;
+    Ok(vpcs
+        .into_iter()
+        .filter(|vpc| vpc.dns_hostnames)
+        .map(|vpc| vpc.id)
+        .collect())
 }
 
 /// The interfaces of a guest as its metadata service shows them.
@@ -96,7 +111,10 @@ pub async fn metadata_interfaces(
         shown.push(MetadataInterface {
             device_index: device_index(&interface),
             mac: interface.mac,
-            vpc_cidr: vpc.primary_block().map(|block| block.to_string()).unwrap_or_default(),
+            vpc_cidr: vpc
+                .primary_block()
+                .map(|block| block.to_string())
+                .unwrap_or_default(),
             vpc: vpc.id,
             subnet_cidr: subnet.block.to_string(),
             subnet: subnet.id,

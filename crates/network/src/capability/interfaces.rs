@@ -18,8 +18,8 @@ use crate::limits;
 use crate::mac;
 use crate::pool;
 use crate::records::{
-    Address, Announcement, Attachment, AttachmentStatus, Home, Interface, InterfaceStatus, NodeDevices, Requester,
-    SecurityGroup, Subnet,
+    Address, Announcement, Attachment, AttachmentStatus, Home, Interface, InterfaceStatus, NodeDevices,
+    Requester, SecurityGroup, Subnet,
 };
 use aws_types::ids::{
     InstanceId, NetworkInterfaceAttachmentId, NetworkInterfaceId, NodeId, SecurityGroupId, SubnetId,
@@ -144,7 +144,14 @@ pub async fn create_interface(tx: &Tx, spec: InterfaceSpec) -> Result<Interface,
         id,
     };
     tx.insert(&interface)?;
-    tags::put(tx, spec.account, tags::NETWORK_INTERFACE, interface.id.as_str(), &spec.tags).await?;
+    tags::put(
+        tx,
+        spec.account,
+        tags::NETWORK_INTERFACE,
+        interface.id.as_str(),
+        &spec.tags,
+    )
+    .await?;
     Ok(interface)
 }
 
@@ -153,10 +160,15 @@ pub async fn create_interface(tx: &Tx, spec: InterfaceSpec) -> Result<Interface,
 /// # Errors
 /// The store could not be read.
 pub async fn find_interfaces(tx: &Tx, instance: &InstanceId) -> Result<Vec<Interface>, NetworkError> {
-    let listed = tx.list_by_index::<Interface>("instance", &[instance.as_str()]).await?;
+    let listed = tx
+        .list_by_index::<Interface>("instance", &[instance.as_str()])
+        .await?;
     let mut interfaces = Vec::with_capacity(listed.len());
     for row in listed {
-        if let Some(interface) = tx.find::<Interface>(&Scope::account(row.account), &row.id).await? {
+        if let Some(interface) = tx
+            .find::<Interface>(&Scope::account(row.account), &row.id)
+            .await?
+        {
             interfaces.push(interface);
         }
     }
@@ -165,7 +177,10 @@ pub async fn find_interfaces(tx: &Tx, instance: &InstanceId) -> Result<Vec<Inter
 }
 
 pub(crate) fn device_index(interface: &Interface) -> u32 {
-    interface.attachment.as_ref().map_or(u32::MAX, |attachment| attachment.device_index)
+    interface
+        .attachment
+        .as_ref()
+        .map_or(u32::MAX, |attachment| attachment.device_index)
 }
 
 /// The guest runs with its interfaces.
@@ -174,7 +189,9 @@ pub(crate) fn device_index(interface: &Interface) -> u32 {
 /// The store failed.
 pub async fn mark_attached(tx: &Tx, instance: &InstanceId) -> Result<(), NetworkError> {
     for mut interface in find_interfaces(tx, instance).await? {
-        let Some(attachment) = &mut interface.attachment else { continue };
+        let Some(attachment) = &mut interface.attachment else {
+            continue;
+        };
         if attachment.status.may_become(AttachmentStatus::Attached) {
             attachment.status = AttachmentStatus::Attached;
             tx.put(&interface)?;
@@ -217,7 +234,11 @@ pub async fn start_interfaces(
 ///
 /// # Errors
 /// The store failed.
-pub async fn stop_interfaces(tx: &Tx, instance: &InstanceId, now: OffsetDateTime) -> Result<(), NetworkError> {
+pub async fn stop_interfaces(
+    tx: &Tx,
+    instance: &InstanceId,
+    now: OffsetDateTime,
+) -> Result<(), NetworkError> {
     for mut interface in find_interfaces(tx, instance).await? {
         let released = release_public(tx, &mut interface, now).await?;
         if interface.home.take().is_some() || released {
@@ -238,7 +259,10 @@ pub async fn release_interfaces(
     now: OffsetDateTime,
 ) -> Result<(), NetworkError> {
     for mut interface in find_interfaces(tx, instance).await? {
-        let stays = interface.attachment.as_ref().is_some_and(|attachment| !attachment.delete_on_termination);
+        let stays = interface
+            .attachment
+            .as_ref()
+            .is_some_and(|attachment| !attachment.delete_on_termination);
         if stays {
             release_public(tx, &mut interface, now).await?;
             interface.attachment = None;
@@ -279,7 +303,9 @@ pub async fn set_metadata_hop_limit(
     hop_limit: u8,
 ) -> Result<(), NetworkError> {
     for mut interface in find_interfaces(tx, instance).await? {
-        let Some(attachment) = &mut interface.attachment else { continue };
+        let Some(attachment) = &mut interface.attachment else {
+            continue;
+        };
         if attachment.metadata_hop_limit != hop_limit {
             attachment.metadata_hop_limit = hop_limit.clamp(1, 64);
             tx.put(&interface)?;
@@ -294,11 +320,13 @@ async fn release_public(
     interface: &mut Interface,
     now: OffsetDateTime,
 ) -> Result<bool, NetworkError> {
-    let Some(mapping) = interface.public.take_if(|mapping| mapping.automatic) else { return Ok(false) };
-    let announced_by = interface
-        .home
-        .as_ref()
-        .map(|home| Announcement { node: home.node.clone(), vpc: interface.vpc.clone() });
+    let Some(mapping) = interface.public.take_if(|mapping| mapping.automatic) else {
+        return Ok(false);
+    };
+    let announced_by = interface.home.as_ref().map(|home| Announcement {
+        node: home.node.clone(),
+        vpc: interface.vpc.clone(),
+    });
     pool::give_back(tx, mapping.address, announced_by, now).await?;
     Ok(true)
 }
@@ -308,8 +336,14 @@ async fn take_home(tx: &Tx, node: &NodeId) -> Result<Home, NetworkError> {
     let devices = tx.find::<NodeDevices>(&Scope::NONE, node).await?;
     let number = devices.map_or(1, |devices| devices.next);
     // After 2^32 interfaces on one node the numbers would repeat; that many launches do not fit a node's life.
-    tx.put(&NodeDevices { node: node.clone(), next: number.wrapping_add(1).max(1) })?;
-    Ok(Home { node: node.clone(), number })
+    tx.put(&NodeDevices {
+        node: node.clone(),
+        next: number.wrapping_add(1).max(1),
+    })?;
+    Ok(Home {
+        node: node.clone(),
+        number,
+    })
 }
 
 /// Longest description an interface may have, for callers that take it from a request.

@@ -66,8 +66,15 @@ pub async fn resolve_launch_network(
 ) -> Result<LaunchNetwork, NetworkError> {
     let subnet = resolve_subnet(tx, account, zones, request).await?;
     let vpc = tx.fetch::<Vpc>(&Scope::account(account), &subnet.vpc).await?;
-    let groups = resolve_groups(tx, account, &vpc, Some(&subnet.id), &request.group_ids, &request.group_names)
-        .await?;
+    let groups = resolve_groups(
+        tx,
+        account,
+        &vpc,
+        Some(&subnet.id),
+        &request.group_ids,
+        &request.group_names,
+    )
+    .await?;
     Ok(LaunchNetwork { vpc, subnet, groups })
 }
 
@@ -101,7 +108,10 @@ async fn resolve_subnet(
     let candidates = zone.map_or(zones, std::slice::from_ref);
     for zone in candidates {
         let value = [account.to_string(), zone.to_string()];
-        if let Some(subnet) = tx.find_unique::<Subnet>("default", &[&value[0], &value[1]]).await? {
+        if let Some(subnet) = tx
+            .find_unique::<Subnet>("default", &[&value[0], &value[1]])
+            .await?
+        {
             return Ok(subnet);
         }
     }
@@ -129,7 +139,10 @@ pub async fn find_subnet(tx: &Tx, account: AccountId, id: &str) -> Result<Subnet
     let absent = || not_found(catalogue::INVALID_SUBNET_ID_NOT_FOUND, "subnet", &[id.to_owned()]);
     let known = SubnetId::parse(id)
         .ok_or_else(|| malformed(catalogue::INVALID_SUBNET_ID_MALFORMED, id, SubnetId::PREFIX))?;
-    Ok(tx.find::<Subnet>(&Scope::account(account), &known).await?.ok_or_else(absent)?)
+    Ok(tx
+        .find::<Subnet>(&Scope::account(account), &known)
+        .await?
+        .ok_or_else(absent)?)
 }
 
 /// The groups that ids and names mean in a VPC; its default group if there are none. `subnet` is only named in errors.
@@ -158,7 +171,11 @@ pub async fn resolve_groups(
         groups.push(group);
     }
     for name in names {
-        groups.push(find_group_by_name(tx, &vpc.id, name).await?.ok_or_else(|| group_name_absent(vpc, name))?);
+        groups.push(
+            find_group_by_name(tx, &vpc.id, name)
+                .await?
+                .ok_or_else(|| group_name_absent(vpc, name))?,
+        );
     }
     let mut distinct: Vec<SecurityGroup> = Vec::with_capacity(groups.len());
     for group in groups {
@@ -211,11 +228,17 @@ pub(crate) fn group_absent(id: &str) -> AwsError {
 }
 
 pub(crate) fn group_name_absent(vpc: &Vpc, name: &str) -> AwsError {
-    catalogue::INVALID_GROUP_NOT_FOUND
-        .error(format!("The security group '{name}' does not exist in VPC '{}'", vpc.id))
+    catalogue::INVALID_GROUP_NOT_FOUND.error(format!(
+        "The security group '{name}' does not exist in VPC '{}'",
+        vpc.id
+    ))
 }
 
 fn different_networks(group: &SecurityGroupId, subnet: Option<&SubnetId>) -> AwsError {
-    let with = subnet.map(|subnet| format!(" and subnet {subnet}")).unwrap_or_default();
-    catalogue::INVALID_PARAMETER.error(format!("Security group {group}{with} belong to different networks."))
+    let with = subnet
+        .map(|subnet| format!(" and subnet {subnet}"))
+        .unwrap_or_default();
+    catalogue::INVALID_PARAMETER.error(format!(
+        "Security group {group}{with} belong to different networks."
+    ))
 }

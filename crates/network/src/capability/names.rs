@@ -83,7 +83,10 @@ mod tests {
             private_dns_name(&region("eu-central-1"), address),
             "ip-172-31-0-5.eu-central-1.compute.internal"
         );
-        assert_eq!(private_dns_name(&region("us-east-1"), address), "ip-172-31-0-5.ec2.internal");
+        assert_eq!(
+            private_dns_name(&region("us-east-1"), address),
+            "ip-172-31-0-5.ec2.internal"
+        );
         let public = "198.18.0.9".parse().expect("address");
         assert_eq!(
             public_dns_name(&region("eu-central-1"), public, "amazonaws.com"),

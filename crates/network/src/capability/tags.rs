@@ -100,9 +100,17 @@ impl TagKinds {
         resource_type: &'static str,
         not_found: fn(&str) -> AwsError,
     ) {
-        assert!(self.kinds.iter().all(|kind| kind.prefix != prefix), "{prefix} is registered twice");
+        assert!(
+            self.kinds.iter().all(|kind| kind.prefix != prefix),
+            "{prefix} is registered twice"
+        );
         let existence = Box::new(RecordExists::<T>(PhantomData));
-        self.kinds.push(TagKind { prefix, resource_type, not_found, existence });
+        self.kinds.push(TagKind {
+            prefix,
+            resource_type,
+            not_found,
+            existence,
+        });
     }
 
     /// The kind of an id: its prefix and 8 or 17 hex digits.
@@ -158,8 +166,13 @@ pub async fn add(
 ) -> Result<(), NetworkError> {
     // Compared as a whole: two calls that each add the 50th tag do not both.
     let account_text = account.to_string();
-    tx.guard_index::<TagRow>("resource", &[&account_text, resource]).await?;
-    let mut keys: Vec<String> = rows_of(tx, account, resource).await?.into_iter().map(|row| row.key).collect();
+    tx.guard_index::<TagRow>("resource", &[&account_text, resource])
+        .await?;
+    let mut keys: Vec<String> = rows_of(tx, account, resource)
+        .await?
+        .into_iter()
+        .map(|row| row.key)
+        .collect();
     keys.extend(tags.keys().cloned());
     keys.sort();
     keys.dedup();
@@ -224,7 +237,8 @@ pub async fn remove_all(tx: &Tx, account: AccountId, resource: &str) -> Result<(
 
 async fn rows_of(tx: &Tx, account: AccountId, resource: &str) -> Result<Vec<TagRow>, StoreError> {
     let account = account.to_string();
-    tx.list_by_index::<TagRow>("resource", &[&account, resource]).await
+    tx.list_by_index::<TagRow>("resource", &[&account, resource])
+        .await
 }
 
 /// The tags of one resource, read inside a transaction.
@@ -232,7 +246,11 @@ async fn rows_of(tx: &Tx, account: AccountId, resource: &str) -> Result<Vec<TagR
 /// # Errors
 /// The store could not be read.
 pub async fn of_resource_in(tx: &Tx, account: AccountId, resource: &str) -> Result<Tags, NetworkError> {
-    Ok(rows_of(tx, account, resource).await?.into_iter().map(|row| (row.key, row.value)).collect())
+    Ok(rows_of(tx, account, resource)
+        .await?
+        .into_iter()
+        .map(|row| (row.key, row.value))
+        .collect())
 }
 
 /// The tags of one resource.
@@ -267,7 +285,11 @@ impl TagIndex {
             .map_err(|error| store_error(&error))?;
         let mut index = TagIndex::default();
         for row in rows {
-            index.by_resource.entry(row.resource).or_default().insert(row.key, row.value);
+            index
+                .by_resource
+                .entry(row.resource)
+                .or_default()
+                .insert(row.key, row.value);
         }
         Ok(index)
     }
@@ -281,7 +303,10 @@ impl TagIndex {
 /// Tags as answers show them, by key.
 pub fn to_wire(tags: &Tags) -> Vec<ec2::Tag> {
     tags.iter()
-        .map(|(key, value)| ec2::Tag { key: Some(key.clone()), value: Some(value.clone()) })
+        .map(|(key, value)| ec2::Tag {
+            key: Some(key.clone()),
+            value: Some(value.clone()),
+        })
         .collect()
 }
 
@@ -292,8 +317,14 @@ pub fn to_wire(tags: &Tags) -> Vec<ec2::Tag> {
 pub fn from_wire(tags: &[ec2::Tag]) -> Result<Tags, AwsError> {
     let mut read = Vec::with_capacity(tags.len());
     for tag in tags {
-        let key = tag.key.clone().ok_or_else(|| AwsError::missing_parameter("Tag.Key"))?;
-        read.push(Tag { key, value: tag.value.clone().unwrap_or_default() });
+        let key = tag
+            .key
+            .clone()
+            .ok_or_else(|| AwsError::missing_parameter("Tag.Key"))?;
+        read.push(Tag {
+            key,
+            value: tag.value.clone().unwrap_or_default(),
+        });
     }
     collect_tags(read)
 }
@@ -313,13 +344,15 @@ pub fn from_specifications(
             .clone()
             .ok_or_else(|| AwsError::missing_parameter("TagSpecification.ResourceType"))?;
         if !allowed.contains(&resource_type.as_str()) {
-            return Err(catalogue::INVALID_PARAMETER_VALUE
-                .error(format!("'{resource_type}' is not a valid taggable resource type for this operation.")));
+            return Err(catalogue::INVALID_PARAMETER_VALUE.error(format!(
+                "'{resource_type}' is not a valid taggable resource type for this operation."
+            )));
         }
         let tags = from_wire(&specification.tags)?;
         if by_type.insert(resource_type.clone(), tags).is_some() {
-            return Err(catalogue::INVALID_PARAMETER_VALUE
-                .error(format!("Tag specification resource type '{resource_type}' must not appear twice.")));
+            return Err(catalogue::INVALID_PARAMETER_VALUE.error(format!(
+                "Tag specification resource type '{resource_type}' must not appear twice."
+            )));
         }
     }
     Ok(by_type)
@@ -333,7 +366,10 @@ mod tests {
     fn specification(resource_type: &str, key: &str) -> ec2::TagSpecification {
         ec2::TagSpecification {
             resource_type: Some(resource_type.into()),
-            tags: vec![ec2::Tag { key: Some(key.into()), value: None }],
+            tags: vec![ec2::Tag {
+                key: Some(key.into()),
+                value: None,
+            }],
         }
     }
 
@@ -355,9 +391,19 @@ mod tests {
     fn kinds_are_found_by_prefix_and_shape() {
         let kinds = TagKinds::new();
         assert_eq!(kinds.fetch("vpc-12345678").expect("kind").resource_type(), "vpc");
-        assert_eq!(kinds.fetch("sgr-0123456789abcdef0").expect("kind").resource_type(), "security-group-rule");
+        assert_eq!(
+            kinds
+                .fetch("sgr-0123456789abcdef0")
+                .expect("kind")
+                .resource_type(),
+            "security-group-rule"
+        );
         for bad in ["", "vpc-", "vpc-zzzzzzzz", "x-12345678", "12345678"] {
-            assert_eq!(kinds.fetch(bad).err().expect("no kind").code, "InvalidID", "{bad}");
+            assert_eq!(
+                kinds.fetch(bad).err().expect("no kind").code,
+                "InvalidID",
+                "{bad}"
+            );
         }
     }
 }

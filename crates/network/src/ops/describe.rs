@@ -88,7 +88,13 @@ impl Query {
             &binding,
         )?;
         call.finish_dry_run()?;
-        Ok(Query { ids: asked.ids.iter().cloned().collect(), filters, page, binding, absent: described.absent })
+        Ok(Query {
+            ids: asked.ids.iter().cloned().collect(),
+            filters,
+            page,
+            binding,
+            absent: described.absent,
+        })
     }
 
     /// The filters.
@@ -104,10 +110,22 @@ impl Query {
         if self.ids.is_empty() {
             return Ok(records);
         }
-        let kept: Vec<T> = records.into_iter().filter(|record| self.ids.contains(id_of(record))).collect();
+        let kept: Vec<T> = records
+            .into_iter()
+            .filter(|record| self.ids.contains(id_of(record)))
+            .collect();
         let found: BTreeSet<&str> = kept.iter().map(&id_of).collect();
-        let missing: Vec<String> = self.ids.iter().filter(|id| !found.contains(id.as_str())).cloned().collect();
-        if missing.is_empty() { Ok(kept) } else { Err((self.absent)(&missing)) }
+        let missing: Vec<String> = self
+            .ids
+            .iter()
+            .filter(|id| !found.contains(id.as_str()))
+            .cloned()
+            .collect();
+        if missing.is_empty() {
+            Ok(kept)
+        } else {
+            Err((self.absent)(&missing))
+        }
     }
 
     /// The records that pass the filters, cut to the page, and the token of the next one.
@@ -131,12 +149,22 @@ impl Query {
         tags: impl Fn(&T) -> &'a Tags,
         values: impl Fn(&'a T, &str) -> Values<'a>,
     ) -> (Vec<&'a T>, Option<String>) {
-        let passing = records.iter().filter(|record| self.filters.matches(tags(record), |name| values(record, name)));
-        self.page.cut(passing, |record| id_of(record).to_owned(), &network.settings().page_key, &self.binding)
+        let passing = records
+            .iter()
+            .filter(|record| self.filters.matches(tags(record), |name| values(record, name)));
+        self.page.cut(
+            passing,
+            |record| id_of(record).to_owned(),
+            &network.settings().page_key,
+            &self.binding,
+        )
     }
 }
 
 /// Filters as requests carry them.
 pub(crate) fn raw_filters(filters: &[ec2::Filter]) -> impl Iterator<Item = RawFilter> {
-    filters.iter().map(|filter| RawFilter { name: filter.name.clone(), values: filter.values.clone() })
+    filters.iter().map(|filter| RawFilter {
+        name: filter.name.clone(),
+        values: filter.values.clone(),
+    })
 }

@@ -5,11 +5,7 @@
 //! and a line in [`register`].
 
 mod describe;
-mod groups;
-mod interfaces;
-mod routing;
 pub(crate) mod shared;
-mod tagging;
 mod vpcs;
 
 use crate::capability::names::DNS_SUFFIX_DEFAULT;
@@ -36,7 +32,12 @@ pub struct Settings {
 impl Settings {
     /// Settings with the default suffix of public names.
     pub fn new(region: Region, zones: Vec<AvailabilityZone>, page_key: PageKey) -> Settings {
-        Settings { region, zones, page_key, dns_suffix: DNS_SUFFIX_DEFAULT.to_owned() }
+        Settings {
+            region,
+            zones,
+            page_key,
+            dns_suffix: DNS_SUFFIX_DEFAULT.to_owned(),
+        }
     }
 }
 
@@ -55,7 +56,13 @@ struct Shared {
 impl Network {
     /// The room over a store. `kinds` are the resource types of all rooms: start from [`TagKinds::new`].
     pub fn new(store: Store, settings: Settings, kinds: TagKinds) -> Network {
-        Network { shared: Arc::new(Shared { store, settings, kinds }) }
+        Network {
+            shared: Arc::new(Shared {
+                store,
+                settings,
+                kinds,
+            }),
+        }
     }
 
     /// The store.
@@ -85,20 +92,4 @@ pub fn register(registry: &mut Registry, network: &Network) {
     registry.register(vpcs::DescribeVpcs(room()));
     registry.register(vpcs::DescribeVpcAttribute(room()));
     registry.register(vpcs::DescribeSubnets(room()));
-    registry.register(routing::tables::DescribeRouteTables(room()));
-    registry.register(routing::gateways::DescribeInternetGateways(room()));
-    registry.register(routing::acls::DescribeNetworkAcls(room()));
-    registry.register(interfaces::DescribeNetworkInterfaces(room()));
-    registry.register(interfaces::addresses::DescribeAddresses(room()));
-    registry.register(groups::describe::DescribeSecurityGroups(room()));
-    registry.register(groups::describe_rules::DescribeSecurityGroupRules(room()));
-    registry.register(groups::create::CreateSecurityGroup(room()));
-    registry.register(groups::delete::DeleteSecurityGroup(room()));
-    registry.register(groups::authorize::AuthorizeSecurityGroupIngress(room()));
-    registry.register(groups::authorize::AuthorizeSecurityGroupEgress(room()));
-    registry.register(groups::revoke::RevokeSecurityGroupIngress(room()));
-    registry.register(groups::revoke::RevokeSecurityGroupEgress(room()));
-    registry.register(tagging::CreateTags(room()));
-    registry.register(tagging::DeleteTags(room()));
-    registry.register(tagging::DescribeTags(room()));
 }

@@ -31,7 +31,10 @@ impl Network {
     /// # Errors
     /// `Unavailable`.
     pub(crate) async fn list<T: Record>(&self, call: &Call) -> Result<Vec<T>, AwsError> {
-        self.store().list::<T>(&of_account(call)).await.map_err(|error| store_error(&error))
+        self.store()
+            .list::<T>(&of_account(call))
+            .await
+            .map_err(|error| store_error(&error))
     }
 
     /// A record of the caller's account.
@@ -39,7 +42,10 @@ impl Network {
     /// # Errors
     /// `Unavailable`.
     pub(crate) async fn find<T: Record>(&self, call: &Call, id: &str) -> Result<Option<T>, AwsError> {
-        self.store().find::<T>(&of_account(call), id).await.map_err(|error| store_error(&error))
+        self.store()
+            .find::<T>(&of_account(call), id)
+            .await
+            .map_err(|error| store_error(&error))
     }
 
     /// All tags of the caller's account.
@@ -67,18 +73,24 @@ pub(crate) fn to_tag_on_create(
 ) -> Option<AccessRequest> {
     let tags = requested_tags(specifications);
     (!tags.is_empty()).then(|| {
-        AccessRequest::on("ec2:CreateTags", arn).with("ec2:CreateAction", create_action).with_request_tags(&tags)
+        AccessRequest::on("ec2:CreateTags", arn)
+            .with("ec2:CreateAction", create_action)
+            .with_request_tags(&tags)
     })
 }
 
 /// The tags of all specifications as they were sent, for `aws:RequestTag`; they are checked after the decision.
 pub(crate) fn requested_tags(specifications: &[ec2::TagSpecification]) -> Tags {
-    specifications.iter().flat_map(|specification| sent_tags(&specification.tags)).collect()
+    specifications
+        .iter()
+        .flat_map(|specification| sent_tags(&specification.tags))
+        .collect()
 }
 
 /// Tags as they were sent, unchecked.
 pub(crate) fn sent_tags(tags: &[ec2::Tag]) -> impl Iterator<Item = (String, String)> {
-    tags.iter().filter_map(|tag| Some((tag.key.clone()?, tag.value.clone().unwrap_or_default())))
+    tags.iter()
+        .filter_map(|tag| Some((tag.key.clone()?, tag.value.clone().unwrap_or_default())))
 }
 
 /// A member the request must have.
@@ -86,7 +98,10 @@ pub(crate) fn sent_tags(tags: &[ec2::Tag]) -> impl Iterator<Item = (String, Stri
 /// # Errors
 /// `MissingParameter`.
 pub(crate) fn required<'a>(value: &'a Option<String>, name: &str) -> Result<&'a str, AwsError> {
-    value.as_deref().filter(|text| !text.is_empty()).ok_or_else(|| AwsError::missing_parameter(name))
+    value
+        .as_deref()
+        .filter(|text| !text.is_empty())
+        .ok_or_else(|| AwsError::missing_parameter(name))
 }
 
 /// Refuses an id that is not of its kind's shape.
@@ -94,5 +109,9 @@ pub(crate) fn required<'a>(value: &'a Option<String>, name: &str) -> Result<&'a 
 /// # Errors
 /// `<code>`.
 pub(crate) fn check_shape(id: &str, prefix: &str, code: ErrorCode) -> Result<(), AwsError> {
-    if aws_types::ids::is_well_formed(id, prefix) { Ok(()) } else { Err(malformed(code, id, prefix)) }
+    if aws_types::ids::is_well_formed(id, prefix) {
+        Ok(())
+    } else {
+        Err(malformed(code, id, prefix))
+    }
 }

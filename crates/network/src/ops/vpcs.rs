@@ -10,8 +10,8 @@ use crate::error::store_error;
 use crate::kinds::{subnet_absent, vpc_absent};
 use crate::records::{Address, Subnet, Vpc};
 use async_trait::async_trait;
-use aws_shapes::ec2::{self, enums, operations};
 use aws_shapes::OperationShape;
+use aws_shapes::ec2::{self, enums, operations};
 use aws_types::filter::{Values, flag, one};
 use aws_types::ids::{SubnetId, VpcId};
 use aws_types::{AwsError, Tags, catalogue};
@@ -110,22 +110,34 @@ impl Operation for DescribeVpcs {
         let tags = self.0.tags(call).await?;
         let (page, next_token) = query.page(&self.0, &vpcs, |vpc| vpc.id.as_str(), &tags, vpc_values);
         Ok(ec2::DescribeVpcsResult {
-            vpcs: page.into_iter().map(|vpc| render_vpc(vpc, tags.of(vpc.id.as_str()))).collect(),
+            vpcs: page
+                .into_iter()
+                .map(|vpc| render_vpc(vpc, tags.of(vpc.id.as_str())))
+                .collect(),
             next_token,
         })
     }
 }
 
 fn vpc_values<'a>(vpc: &'a Vpc, name: &str) -> Values<'a> {
-    let primary = || vpc.primary_block().map(|block| Cow::Owned(block.to_string())).into_iter().collect();
+    let primary = || {
+        vpc.primary_block()
+            .map(|block| Cow::Owned(block.to_string()))
+            .into_iter()
+            .collect()
+    };
     match name {
         "cidr" | "cidr-block" => primary(),
-        "cidr-block-association.cidr-block" => {
-            vpc.blocks.iter().map(|block| Cow::Owned(block.block.to_string())).collect()
-        }
-        "cidr-block-association.association-id" => {
-            vpc.blocks.iter().map(|block| Cow::Borrowed(block.id.as_str())).collect()
-        }
+        "cidr-block-association.cidr-block" => vpc
+            .blocks
+            .iter()
+            .map(|block| Cow::Owned(block.block.to_string()))
+            .collect(),
+        "cidr-block-association.association-id" => vpc
+            .blocks
+            .iter()
+            .map(|block| Cow::Borrowed(block.id.as_str()))
+            .collect(),
         "cidr-block-association.state" => one("associated"),
         "dhcp-options-id" => one(vpc.dhcp_options.as_str()),
         "is-default" | "isDefault" => flag(vpc.is_default),
@@ -165,7 +177,9 @@ fn render_vpc(vpc: &Vpc, tags: &Tags) -> ec2::Vpc {
 }
 
 fn public_access_not_blocked() -> ec2::BlockPublicAccessStates {
-    ec2::BlockPublicAccessStates { internet_gateway_block_mode: Some("off".to_owned()) }
+    ec2::BlockPublicAccessStates {
+        internet_gateway_block_mode: Some("off".to_owned()),
+    }
 }
 
 /// DescribeVpcAttribute.
@@ -197,12 +211,23 @@ impl Operation for DescribeVpcAttribute {
         let attribute = required(&input.attribute, "attribute")?;
         check_shape(id, VpcId::PREFIX, catalogue::INVALID_VPC_ID_MALFORMED)?;
         if !enums::vpc_attribute_name::VALUES.contains(&attribute) {
-            return Err(AwsError::invalid_value(attribute, "attribute", "Unknown attribute."));
+            return Err(AwsError::invalid_value(
+                attribute,
+                "attribute",
+                "Unknown attribute.",
+            ));
         }
         call.finish_dry_run()?;
-        let vpc = self.0.find::<Vpc>(call, id).await?.ok_or_else(|| vpc_absent(&[id.to_owned()]))?;
+        let vpc = self
+            .0
+            .find::<Vpc>(call, id)
+            .await?
+            .ok_or_else(|| vpc_absent(&[id.to_owned()]))?;
         let shown = |value| Some(ec2::AttributeBooleanValue { value: Some(value) });
-        let mut result = ec2::DescribeVpcAttributeResult { vpc_id: Some(id.to_owned()), ..Default::default() };
+        let mut result = ec2::DescribeVpcAttributeResult {
+            vpc_id: Some(id.to_owned()),
+            ..Default::default()
+        };
         match attribute {
             "enableDnsSupport" => result.enable_dns_support = shown(vpc.dns_support),
             "enableDnsHostnames" => result.enable_dns_hostnames = shown(vpc.dns_hostnames),
@@ -229,7 +254,11 @@ impl Operation for DescribeSubnets {
     const ACTIONS: &'static [&'static str] = &["ec2:DescribeSubnets"];
     const DRY_RUN: DryRun = DryRun::InOperation;
 
-    async fn access(&self, _: &Call, _: &ec2::DescribeSubnetsRequest) -> Result<Vec<AccessRequest>, AwsError> {
+    async fn access(
+        &self,
+        _: &Call,
+        _: &ec2::DescribeSubnetsRequest,
+    ) -> Result<Vec<AccessRequest>, AwsError> {
         Ok(AccessRequest::on_any("ec2:DescribeSubnets").into())
     }
 
@@ -259,7 +288,10 @@ impl Operation for DescribeSubnets {
         let (page, next_token) =
             query.page(&self.0, &rows, |row| row.subnet.id.as_str(), &tags, subnet_values);
         Ok(ec2::DescribeSubnetsResult {
-            subnets: page.into_iter().map(|row| render_subnet(row, tags.of(row.subnet.id.as_str()))).collect(),
+            subnets: page
+                .into_iter()
+                .map(|row| render_subnet(row, tags.of(row.subnet.id.as_str())))
+                .collect(),
             next_token,
         })
     }
@@ -283,7 +315,10 @@ impl DescribeSubnets {
             .map(|subnet| SubnetRow {
                 free: addressing::capacity(subnet.block)
                     .saturating_sub(taken.get(&subnet.id).copied().unwrap_or_default()),
-                arn: self.0.arn(subnet.account, tags::SUBNET, subnet.id.as_str()).to_string(),
+                arn: self
+                    .0
+                    .arn(subnet.account, tags::SUBNET, subnet.id.as_str())
+                    .to_string(),
                 zone_id: names::zone_id(&subnet.zone),
                 subnet,
             })

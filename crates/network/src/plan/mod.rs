@@ -61,7 +61,12 @@ pub fn plan(records: &VpcRecords) -> BTreeMap<NodeId, NetworkSpec> {
                 vpc: records.vpc.id.clone(),
                 generation: 0,
                 number: records.vpc.number,
-                blocks: records.vpc.blocks.iter().map(|block| cidr::to_spec(block.block)).collect(),
+                blocks: records
+                    .vpc
+                    .blocks
+                    .iter()
+                    .map(|block| cidr::to_spec(block.block))
+                    .collect(),
                 subnets: subnets.clone(),
                 groups: plan_groups(records, &interfaces, &members),
                 interfaces,
@@ -77,21 +82,32 @@ pub fn table_of<'a>(
     associations: &[RouteTableAssociation],
     tables: &'a [RouteTable],
 ) -> Option<&'a RouteTable> {
-    let own = associations.iter().find(|association| association.subnet.as_ref() == Some(subnet));
+    let own = associations
+        .iter()
+        .find(|association| association.subnet.as_ref() == Some(subnet));
     let association = own.or_else(|| associations.iter().find(|association| association.is_main()))?;
     tables.iter().find(|table| table.id == association.table)
 }
 
 /// Whether a route's target can take packets; a route without is a blackhole (vpc.md R21).
-pub fn is_active(target: &RouteTarget, vpc: &Vpc, gateways: &[InternetGateway], interfaces: &[Interface]) -> bool {
+pub fn is_active(
+    target: &RouteTarget,
+    vpc: &Vpc,
+    gateways: &[InternetGateway],
+    interfaces: &[Interface],
+) -> bool {
     match target {
         RouteTarget::Local => true,
         RouteTarget::InternetGateway { id } => gateways.iter().any(|gateway| {
-            gateway.id == *id && gateway.attachment.as_ref().is_some_and(|attachment| attachment.vpc == vpc.id)
+            gateway.id == *id
+                && gateway
+                    .attachment
+                    .as_ref()
+                    .is_some_and(|attachment| attachment.vpc == vpc.id)
         }),
-        RouteTarget::Interface { id } => {
-            interfaces.iter().any(|interface| interface.id == *id && interface.home.is_some())
-        }
+        RouteTarget::Interface { id } => interfaces
+            .iter()
+            .any(|interface| interface.id == *id && interface.home.is_some()),
     }
 }
 
@@ -107,7 +123,10 @@ fn plan_interface(interface: &Interface) -> Option<(NodeId, InterfacePlan)> {
         groups: interface.groups.clone(),
         source_dest_check: interface.source_dest_check,
         hostname: names::host_name(interface.address),
-        metadata_hop_limit: interface.attachment.as_ref().map_or(1, |attachment| attachment.metadata_hop_limit),
+        metadata_hop_limit: interface
+            .attachment
+            .as_ref()
+            .map_or(1, |attachment| attachment.metadata_hop_limit),
     };
     Some((home.node.clone(), planned))
 }
@@ -128,7 +147,9 @@ fn plan_subnets(records: &VpcRecords) -> Vec<SubnetPlan> {
 
 fn leads_to_internet(records: &VpcRecords, subnet: &Subnet) -> bool {
     let gateways: &[InternetGateway] = records.gateway.as_slice();
-    let Some(table) = table_of(&subnet.id, &records.associations, &records.tables) else { return false };
+    let Some(table) = table_of(&subnet.id, &records.associations, &records.tables) else {
+        return false;
+    };
     table.routes.iter().any(|route| {
         route.destination == cidr::ANY_IPV4
             && matches!(route.target, RouteTarget::InternetGateway { .. })
@@ -142,22 +163,35 @@ fn members_by_group(interfaces: &[Interface]) -> Members {
     let mut members = Members::new();
     for interface in interfaces {
         for group in &interface.groups {
-            members.entry(group.clone()).or_default().insert(interface.address);
+            members
+                .entry(group.clone())
+                .or_default()
+                .insert(interface.address);
         }
     }
     members
 }
 
 fn plan_groups(records: &VpcRecords, interfaces: &[InterfacePlan], members: &Members) -> Vec<GroupPlan> {
-    let own: BTreeSet<&SecurityGroupId> = interfaces.iter().flat_map(|interface| &interface.groups).collect();
+    let own: BTreeSet<&SecurityGroupId> = interfaces
+        .iter()
+        .flat_map(|interface| &interface.groups)
+        .collect();
     let known: BTreeSet<&SecurityGroupId> = records.groups.iter().map(|group| &group.id).collect();
     let mut rules: BTreeMap<&SecurityGroupId, Vec<&SecurityGroupRule>> = BTreeMap::new();
     for rule in records.rules.iter().filter(|rule| own.contains(&rule.group)) {
         rules.entry(&rule.group).or_default().push(rule);
     }
-    let named = rules.values().flatten().filter_map(|rule| rule.rule.referenced_group());
-    let all: BTreeSet<&SecurityGroupId> =
-        own.iter().copied().chain(named).filter(|group| known.contains(group)).collect();
+    let named = rules
+        .values()
+        .flatten()
+        .filter_map(|rule| rule.rule.referenced_group());
+    let all: BTreeSet<&SecurityGroupId> = own
+        .iter()
+        .copied()
+        .chain(named)
+        .filter(|group| known.contains(group))
+        .collect();
     all.into_iter()
         .map(|group| {
             let of = |direction| {
@@ -179,16 +213,21 @@ fn plan_rules(
     direction: Direction,
     known: &BTreeSet<&SecurityGroupId>,
 ) -> Vec<RulePlan> {
-    let mut rules: Vec<&&SecurityGroupRule> = rules.iter().filter(|rule| rule.direction == direction).collect();
+    let mut rules: Vec<&&SecurityGroupRule> =
+        rules.iter().filter(|rule| rule.direction == direction).collect();
     rules.sort_by_cached_key(|rule| rule.rule.canonical());
     rules
         .into_iter()
         .filter_map(|rule| {
             let traffic = plan_traffic(rule.rule.traffic)?;
             let peer = match &rule.rule.peer {
-                RulePeer::Ipv4 { block } => Peer::Block { block: cidr::to_spec(*block) },
+                RulePeer::Ipv4 { block } => Peer::Block {
+                    block: cidr::to_spec(*block),
+                },
                 RulePeer::Ipv6 { .. } => return None,
-                RulePeer::Group { group, .. } if known.contains(group) => Peer::Group { group: group.clone() },
+                RulePeer::Group { group, .. } if known.contains(group) => {
+                    Peer::Group { group: group.clone() }
+                }
                 RulePeer::Group { .. } => return None,
             };
             Some(RulePlan { traffic, peer })

@@ -48,6 +48,9 @@ impl Record for Address {
     const VERSION: u32 = 1;
 
     fn key(&self) -> RecordKey {
-        RecordKey { scope: Address::scope(&self.vpc), id: Address::id_of(self.address) }
+        RecordKey {
+            scope: Address::scope(&self.vpc),
+            id: Address::id_of(self.address),
+        }
     }
 }

@@ -33,6 +33,9 @@ impl Record for InternetGateway {
     }
 
     fn uniques(&self) -> Vec<Index> {
-        self.attachment.iter().map(|attachment| Index::new("vpc", [attachment.vpc.as_str()])).collect()
+        self.attachment
+            .iter()
+            .map(|attachment| Index::new("vpc", [attachment.vpc.as_str()]))
+            .collect()
     }
 }

@@ -111,7 +111,11 @@ impl Record for SecurityGroupRule {
     fn uniques(&self) -> Vec<Index> {
         vec![Index::new(
             "rule",
-            [self.group.to_string(), self.direction.as_str().to_owned(), self.rule.canonical()],
+            [
+                self.group.to_string(),
+                self.direction.as_str().to_owned(),
+                self.rule.canonical(),
+            ],
         )]
     }
 }

@@ -80,7 +80,10 @@ impl AttachmentStatus {
     /// Whether the drawing above has an arrow from `self` to `next`.
     pub fn may_become(self, next: AttachmentStatus) -> bool {
         use AttachmentStatus::{Attached, Attaching, Detaching};
-        matches!((self, next), (Attaching, Attached | Detaching) | (Attached, Detaching))
+        matches!(
+            (self, next),
+            (Attaching, Attached | Detaching) | (Attached, Detaching)
+        )
     }
 }
 
@@ -196,7 +199,11 @@ impl Record for Interface {
         if let Some(instance) = self.instance() {
             indexes.push(Index::new("instance", [instance.as_str()]));
         }
-        indexes.extend(self.groups.iter().map(|group| Index::new("group", [group.as_str()])));
+        indexes.extend(
+            self.groups
+                .iter()
+                .map(|group| Index::new("group", [group.as_str()])),
+        );
         indexes
     }
 
@@ -239,6 +246,13 @@ mod tests {
             .flat_map(|from| all.into_iter().map(move |to| (from, to)))
             .filter(|(from, to)| from.may_become(*to))
             .collect();
-        assert_eq!(legal, [(Attaching, Attached), (Attaching, Detaching), (Attached, Detaching)]);
+        assert_eq!(
+            legal,
+            [
+                (Attaching, Attached),
+                (Attaching, Detaching),
+                (Attached, Detaching)
+            ]
+        );
     }
 }

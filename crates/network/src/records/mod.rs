@@ -26,7 +26,9 @@ pub use interface::{
     Attachment, AttachmentStatus, Home, Interface, InterfaceStatus, PublicMapping, Requester,
 };
 pub use network_acl::{AclAction, AclEntry, NetworkAcl, NetworkAclAssociation};
-pub use public_address::{Allocation, Announcement, PublicAddress, PublicAddressState, PublicPool, ReleasedAddress};
+pub use public_address::{
+    Allocation, Announcement, PublicAddress, PublicAddressState, PublicPool, ReleasedAddress,
+};
 pub use route_table::{Route, RouteOrigin, RouteTable, RouteTableAssociation, RouteTarget};
 pub use subnet::Subnet;
 pub use tag::TagRow;

@@ -140,7 +140,11 @@ impl Record for PublicAddress {
 
     fn indexes(&self) -> Vec<Index> {
         match &self.state {
-            PublicAddressState::InUse { account, allocation: Some(_), .. } => {
+            PublicAddressState::InUse {
+                account,
+                allocation: Some(_),
+                ..
+            } => {
                 vec![Index::new("account", [account.to_string()])]
             }
             PublicAddressState::InUse { allocation: None, .. } | PublicAddressState::Quarantined { .. } => {

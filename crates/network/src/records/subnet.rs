@@ -46,7 +46,10 @@ impl Record for Subnet {
 
     fn uniques(&self) -> Vec<Index> {
         if self.default_for_zone {
-            vec![Index::new("default", [self.account.to_string(), self.zone.to_string()])]
+            vec![Index::new(
+                "default",
+                [self.account.to_string(), self.zone.to_string()],
+            )]
         } else {
             Vec::new()
         }
@@ -54,7 +57,10 @@ impl Record for Subnet {
 
     fn validate(&self) -> Result<(), InvalidField> {
         if !(16..=28).contains(&self.block.prefix_len()) {
-            return Err(InvalidField { field: "block", must: "a block from /16 to /28" });
+            return Err(InvalidField {
+                field: "block",
+                must: "a block from /16 to /28",
+            });
         }
         Ok(())
     }

@@ -69,10 +69,16 @@ impl Record for Vpc {
 
     fn validate(&self) -> Result<(), InvalidField> {
         if self.blocks.is_empty() {
-            return Err(InvalidField { field: "blocks", must: "at least one block" });
+            return Err(InvalidField {
+                field: "blocks",
+                must: "at least one block",
+            });
         }
         if self.number == 0 || self.number > crate::limits::VPC_NUMBER_MAX {
-            return Err(InvalidField { field: "number", must: "from 1 to 2^24 - 1" });
+            return Err(InvalidField {
+                field: "number",
+                must: "from 1 to 2^24 - 1",
+            });
         }
         Ok(())
     }

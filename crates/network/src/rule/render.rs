@@ -10,7 +10,10 @@ use aws_types::{AccountId, Arn, Region, Tags};
 pub fn permissions<'a>(rules: impl IntoIterator<Item = &'a SecurityGroupRule>) -> Vec<ec2::IpPermission> {
     let mut permissions: Vec<(RuleTraffic, ec2::IpPermission)> = Vec::new();
     for row in rules {
-        let at = match permissions.iter().position(|(traffic, _)| *traffic == row.rule.traffic) {
+        let at = match permissions
+            .iter()
+            .position(|(traffic, _)| *traffic == row.rule.traffic)
+        {
             Some(at) => at,
             None => {
                 permissions.push((row.rule.traffic, empty_permission(row.rule.traffic)));
@@ -19,7 +22,10 @@ pub fn permissions<'a>(rules: impl IntoIterator<Item = &'a SecurityGroupRule>) -
         };
         add_peer(&mut permissions[at].1, &row.rule.peer, row.description.as_ref());
     }
-    permissions.into_iter().map(|(_, permission)| permission).collect()
+    permissions
+        .into_iter()
+        .map(|(_, permission)| permission)
+        .collect()
 }
 
 /// One rule as a permission, as `UnknownIpPermissions` echoes it.
@@ -43,10 +49,16 @@ fn add_peer(permission: &mut ec2::IpPermission, peer: &RulePeer, description: Op
     let description = description.cloned();
     match peer {
         RulePeer::Ipv4 { block } => {
-            permission.ip_ranges.push(ec2::IpRange { cidr_ip: Some(block.to_string()), description });
+            permission.ip_ranges.push(ec2::IpRange {
+                cidr_ip: Some(block.to_string()),
+                description,
+            });
         }
         RulePeer::Ipv6 { block } => {
-            permission.ipv6_ranges.push(ec2::Ipv6Range { cidr_ipv6: Some(block.to_string()), description });
+            permission.ipv6_ranges.push(ec2::Ipv6Range {
+                cidr_ipv6: Some(block.to_string()),
+                description,
+            });
         }
         RulePeer::Group { group, account, .. } => {
             permission.user_id_group_pairs.push(ec2::UserIdGroupPair {

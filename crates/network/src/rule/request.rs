@@ -79,28 +79,49 @@ impl ScalarRule {
 pub fn read_permissions(permissions: &[IpPermission]) -> Result<Vec<RequestedRule>, AwsError> {
     let mut rules = Vec::new();
     for permission in permissions {
-        let traffic =
-            read_traffic(permission.ip_protocol.as_deref(), permission.from_port, permission.to_port)?;
+        let traffic = read_traffic(
+            permission.ip_protocol.as_deref(),
+            permission.from_port,
+            permission.to_port,
+        )?;
         let before = rules.len();
         let mut push = |peer, description: Option<&String>| -> Result<(), AwsError> {
             let description = read_description(description.map(String::as_str))?;
-            rules.push(RequestedRule { traffic, peer, description });
+            rules.push(RequestedRule {
+                traffic,
+                peer,
+                description,
+            });
             Ok(())
         };
         for pair in &permission.user_id_group_pairs {
             push(RequestedPeer::Group(read_group(pair)?), pair.description.as_ref())?;
         }
         for range in &permission.ip_ranges {
-            let text = range.cidr_ip.as_deref().ok_or_else(|| AwsError::missing_parameter("cidrIp"))?;
-            push(RequestedPeer::Ipv4(cidr::parse_ipv4(text)?), range.description.as_ref())?;
+            let text = range
+                .cidr_ip
+                .as_deref()
+                .ok_or_else(|| AwsError::missing_parameter("cidrIp"))?;
+            push(
+                RequestedPeer::Ipv4(cidr::parse_ipv4(text)?),
+                range.description.as_ref(),
+            )?;
         }
         for range in &permission.ipv6_ranges {
-            let text = range.cidr_ipv6.as_deref().ok_or_else(|| AwsError::missing_parameter("cidrIpv6"))?;
-            push(RequestedPeer::Ipv6(cidr::parse_ipv6(text)?), range.description.as_ref())?;
+            let text = range
+                .cidr_ipv6
+                .as_deref()
+                .ok_or_else(|| AwsError::missing_parameter("cidrIpv6"))?;
+            push(
+                RequestedPeer::Ipv6(cidr::parse_ipv6(text)?),
+                range.description.as_ref(),
+            )?;
         }
         for list in &permission.prefix_list_ids {
-            let id =
-                list.prefix_list_id.clone().ok_or_else(|| AwsError::missing_parameter("prefixListId"))?;
+            let id = list
+                .prefix_list_id
+                .clone()
+                .ok_or_else(|| AwsError::missing_parameter("prefixListId"))?;
             push(RequestedPeer::PrefixList(id), list.description.as_ref())?;
         }
         if rules.len() == before {
@@ -126,9 +147,18 @@ pub fn read_scalars(scalars: &ScalarRule) -> Result<Vec<RequestedRule>, AwsError
         (Some(_), Some(_)) => Err(catalogue::INVALID_PARAMETER_COMBINATION
             .error("The parameters CidrIp and SourceSecurityGroupName may not be used together")),
         (Some(group), None) if scalars.protocol.is_none() => Ok([
-            RuleTraffic::Tcp { from: 0, to: u16::MAX },
-            RuleTraffic::Udp { from: 0, to: u16::MAX },
-            RuleTraffic::Icmp { icmp_type: None, code: None },
+            RuleTraffic::Tcp {
+                from: 0,
+                to: u16::MAX,
+            },
+            RuleTraffic::Udp {
+                from: 0,
+                to: u16::MAX,
+            },
+            RuleTraffic::Icmp {
+                icmp_type: None,
+                code: None,
+            },
         ]
         .into_iter()
         .map(|traffic| RequestedRule {
@@ -144,7 +174,11 @@ pub fn read_scalars(scalars: &ScalarRule) -> Result<Vec<RequestedRule>, AwsError
                 (None, Some(text)) => RequestedPeer::Ipv4(cidr::parse_ipv4(text)?),
                 (None, None) => return Err(AwsError::missing_parameter("cidrIp")),
             };
-            Ok(vec![RequestedRule { traffic, peer, description: None }])
+            Ok(vec![RequestedRule {
+                traffic,
+                peer,
+                description: None,
+            }])
         }
     }
 }
@@ -204,8 +238,9 @@ fn read_protocol(name: &str) -> Result<Option<u8>, AwsError> {
 }
 
 fn unknown_protocol(name: &str) -> AwsError {
-    catalogue::INVALID_PARAMETER_VALUE
-        .error(format!("Invalid value '{name}' for IP protocol. Unknown protocol."))
+    catalogue::INVALID_PARAMETER_VALUE.error(format!(
+        "Invalid value '{name}' for IP protocol. Unknown protocol."
+    ))
 }
 
 fn read_ports(from: Option<i32>, to: Option<i32>) -> Result<(u16, u16), AwsError> {
@@ -236,8 +271,9 @@ fn read_icmp(icmp_type: Option<i32>, code: Option<i32>) -> Result<(Option<u8>, O
     };
     let (icmp_type, code) = (read(icmp_type, "type")?, read(code, "code")?);
     if let (None, Some(code)) = (icmp_type, code) {
-        return Err(catalogue::INVALID_PARAMETER_VALUE
-            .error(format!("Unable to specify an ICMP code ({code}) when the type is -1")));
+        return Err(catalogue::INVALID_PARAMETER_VALUE.error(format!(
+            "Unable to specify an ICMP code ({code}) when the type is -1"
+        )));
     }
     Ok((icmp_type, code))
 }
@@ -261,13 +297,16 @@ pub fn read_description(text: Option<&str>) -> Result<Option<String>, AwsError> 
 /// groups and in descriptions of rules.
 pub fn is_plain_text(text: &str, chars_max: usize) -> bool {
     text.chars().count() <= chars_max
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || TEXT_PUNCTUATION.contains(c))
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || TEXT_PUNCTUATION.contains(c))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        RequestedPeer, RuleTraffic, ScalarRule, read_description, read_permissions, read_scalars, read_traffic,
+        RequestedPeer, RuleTraffic, ScalarRule, read_description, read_permissions, read_scalars,
+        read_traffic,
     };
     use aws_shapes::ec2::{IpPermission, IpRange, Ipv6Range, PrefixListId, UserIdGroupPair};
 
@@ -275,31 +314,85 @@ mod tests {
     fn protocols_are_canonical_and_never_widened() {
         let ok = |p: &str, from, to| read_traffic(Some(p), from, to).expect(p);
         assert_eq!(ok("6", Some(0), Some(0)), RuleTraffic::Tcp { from: 0, to: 0 });
-        assert_eq!(ok("TCP", Some(22), Some(22)), RuleTraffic::Tcp { from: 22, to: 22 });
-        assert_eq!(ok("17", Some(1), Some(65535)), RuleTraffic::Udp { from: 1, to: 65535 });
+        assert_eq!(
+            ok("TCP", Some(22), Some(22)),
+            RuleTraffic::Tcp { from: 22, to: 22 }
+        );
+        assert_eq!(
+            ok("17", Some(1), Some(65535)),
+            RuleTraffic::Udp { from: 1, to: 65535 }
+        );
         assert_eq!(ok("-1", Some(1), Some(2)), RuleTraffic::All);
         assert_eq!(ok("50", Some(0), Some(0)), RuleTraffic::Protocol { number: 50 });
         assert_eq!(ok("0", None, None), RuleTraffic::Protocol { number: 0 });
-        assert_eq!(ok("1", Some(8), Some(-1)), RuleTraffic::Icmp { icmp_type: Some(8), code: None });
-        assert_eq!(ok("icmp", Some(-1), Some(-1)), RuleTraffic::Icmp { icmp_type: None, code: None });
-        assert_eq!(ok("58", None, None), RuleTraffic::Icmpv6 { icmp_type: None, code: None });
+        assert_eq!(
+            ok("1", Some(8), Some(-1)),
+            RuleTraffic::Icmp {
+                icmp_type: Some(8),
+                code: None
+            }
+        );
+        assert_eq!(
+            ok("icmp", Some(-1), Some(-1)),
+            RuleTraffic::Icmp {
+                icmp_type: None,
+                code: None
+            }
+        );
+        assert_eq!(
+            ok("58", None, None),
+            RuleTraffic::Icmpv6 {
+                icmp_type: None,
+                code: None
+            }
+        );
     }
 
     #[test]
     fn traffic_out_of_range_is_refused() {
         let bad: &[(&str, Option<i32>, Option<i32>, &str)] = &[
-            ("tcp", None, None, "Must specify both from and to ports with TCP/UDP."),
-            ("tcp", Some(1), None, "Must specify both from and to ports with TCP/UDP."),
+            (
+                "tcp",
+                None,
+                None,
+                "Must specify both from and to ports with TCP/UDP.",
+            ),
+            (
+                "tcp",
+                Some(1),
+                None,
+                "Must specify both from and to ports with TCP/UDP.",
+            ),
             ("udp", Some(-1), Some(-1), "TCP/UDP port (-1) out of range"),
             ("tcp", Some(0), Some(65536), "TCP/UDP port (65536) out of range"),
             ("tcp", Some(443), Some(80), "Invalid TCP/UDP port range (443:80)"),
             ("icmp", None, None, "Must specify both type and code with ICMP."),
             ("icmp", Some(256), Some(0), "ICMP type (256) out of range"),
-            ("icmp", Some(-1), Some(3), "Unable to specify an ICMP code (3) when the type is -1"),
+            (
+                "icmp",
+                Some(-1),
+                Some(3),
+                "Unable to specify an ICMP code (3) when the type is -1",
+            ),
             ("icmpv6", Some(1), Some(-2), "ICMP code (-2) out of range"),
-            ("256", None, None, "Invalid value '256' for IP protocol. Unknown protocol."),
-            ("-2", None, None, "Invalid value '-2' for IP protocol. Unknown protocol."),
-            ("sctpx", None, None, "Invalid value 'sctpx' for IP protocol. Unknown protocol."),
+            (
+                "256",
+                None,
+                None,
+                "Invalid value '256' for IP protocol. Unknown protocol.",
+            ),
+            (
+                "-2",
+                None,
+                None,
+                "Invalid value '-2' for IP protocol. Unknown protocol.",
+            ),
+            (
+                "sctpx",
+                None,
+                None,
+                "Invalid value 'sctpx' for IP protocol. Unknown protocol.",
+            ),
             ("", None, None, "Unknown protocol."),
         ];
         for (protocol, from, to, message) in bad {
@@ -307,7 +400,10 @@ mod tests {
             assert_eq!(error.code, "InvalidParameterValue", "{protocol}");
             assert!(error.message.contains(message), "{protocol}: {}", error.message);
         }
-        assert_eq!(read_traffic(None, None, None).expect_err("no protocol").code, "MissingParameter");
+        assert_eq!(
+            read_traffic(None, None, None).expect_err("no protocol").code,
+            "MissingParameter"
+        );
     }
 
     #[test]
@@ -316,9 +412,18 @@ mod tests {
             ip_protocol: Some("tcp".into()),
             from_port: Some(22),
             to_port: Some(22),
-            ip_ranges: vec![IpRange { cidr_ip: Some("10.1.2.3/8".into()), description: Some("office".into()) }],
-            ipv6_ranges: vec![Ipv6Range { cidr_ipv6: Some("::/0".into()), ..Ipv6Range::default() }],
-            prefix_list_ids: vec![PrefixListId { prefix_list_id: Some("pl-1".into()), ..PrefixListId::default() }],
+            ip_ranges: vec![IpRange {
+                cidr_ip: Some("10.1.2.3/8".into()),
+                description: Some("office".into()),
+            }],
+            ipv6_ranges: vec![Ipv6Range {
+                cidr_ipv6: Some("::/0".into()),
+                ..Ipv6Range::default()
+            }],
+            prefix_list_ids: vec![PrefixListId {
+                prefix_list_id: Some("pl-1".into()),
+                ..PrefixListId::default()
+            }],
             user_id_group_pairs: vec![UserIdGroupPair {
                 group_id: Some("sg-12345678".into()),
                 ..UserIdGroupPair::default()
@@ -326,27 +431,48 @@ mod tests {
         };
         let rules = read_permissions(&[permission]).expect("four rules");
         assert_eq!(rules.len(), 4);
-        assert_eq!(rules[1].peer, RequestedPeer::Ipv4("10.0.0.0/8".parse().expect("block")));
+        assert_eq!(
+            rules[1].peer,
+            RequestedPeer::Ipv4("10.0.0.0/8".parse().expect("block"))
+        );
         assert_eq!(rules[1].description.as_deref(), Some("office"));
     }
 
     #[test]
     fn a_permission_without_peers_is_refused() {
-        let permission = IpPermission { ip_protocol: Some("-1".into()), ..IpPermission::default() };
-        assert_eq!(read_permissions(&[permission]).expect_err("no peer").code, "MissingParameter");
+        let permission = IpPermission {
+            ip_protocol: Some("-1".into()),
+            ..IpPermission::default()
+        };
+        assert_eq!(
+            read_permissions(&[permission]).expect_err("no peer").code,
+            "MissingParameter"
+        );
     }
 
     #[test]
     fn a_scalar_group_without_protocol_is_all_tcp_udp_and_icmp() {
-        let scalars = ScalarRule { group_name: Some("web".into()), ..ScalarRule::default() };
+        let scalars = ScalarRule {
+            group_name: Some("web".into()),
+            ..ScalarRule::default()
+        };
         assert_eq!(read_scalars(&scalars).expect("three rules").len(), 3);
-        let both = ScalarRule { cidr: Some("0.0.0.0/0".into()), ..scalars };
-        assert_eq!(read_scalars(&both).expect_err("both").code, "InvalidParameterCombination");
+        let both = ScalarRule {
+            cidr: Some("0.0.0.0/0".into()),
+            ..scalars
+        };
+        assert_eq!(
+            read_scalars(&both).expect_err("both").code,
+            "InvalidParameterCombination"
+        );
     }
 
     #[test]
     fn descriptions_have_a_set_of_characters() {
-        assert_eq!(read_description(Some("a b_c!$*")).expect("plain").as_deref(), Some("a b_c!$*"));
+        assert_eq!(
+            read_description(Some("a b_c!$*")).expect("plain").as_deref(),
+            Some("a b_c!$*")
+        );
         assert_eq!(read_description(Some("")).expect("empty"), None);
         assert!(read_description(Some("a\"b")).is_err());
         assert!(read_description(Some(&"x".repeat(256))).is_err());
