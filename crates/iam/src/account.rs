@@ -102,16 +102,22 @@ pub async fn ensure_bootstrap(
             if tx.find::<Account>(&Scope::NONE, id.to_string()).await?.is_none() {
                 found_account(&tx, keys, id, name, with_admin, now)?;
             }
-            if tx.find::<AccountCounter>(&Scope::NONE, AccountCounter::ID).await?.is_none() {
+            if tx
+                .find::<AccountCounter>(&Scope::NONE, AccountCounter::ID)
+                .await?
+                .is_none()
+            {
                 let next = AccountId::from_number(AccountId::FIRST_TENANT.number() + 1);
-                tx.insert(&AccountCounter { next: next.unwrap_or(AccountId::FIRST_TENANT) })?;
+                tx.insert(&AccountCounter {
+                    next: next.unwrap_or(AccountId::FIRST_TENANT),
+                })?;
             }
             Ok(())
         };
-        store
-            .update(make)
-            .await
-            .map_err(|source| BootstrapError::Make { account: id, source: Box::new(source) })?;
+        store.update(make).await.map_err(|source| BootstrapError::Make {
+            account: id,
+            source: Box::new(source),
+        })?;
     }
     let find_failed = |account| move |source| BootstrapError::Find { account, source };
     let accounts: Vec<Account> = store
@@ -128,7 +134,10 @@ pub async fn ensure_bootstrap(
         store
             .update(initialise)
             .await
-            .map_err(|source| BootstrapError::Make { account: account.id, source: Box::new(source) })?;
+            .map_err(|source| BootstrapError::Make {
+                account: account.id,
+                source: Box::new(source),
+            })?;
     }
     Ok(Bootstrap {
         operator: founding_credential(store, keys, AccountId::OPERATOR)
@@ -149,8 +158,16 @@ fn found_account(
     with_admin: bool,
     now: OffsetDateTime,
 ) -> Result<(), IamError> {
-    tx.insert(&Account { id, name: name.to_owned(), created: now, source: "bootstrap".to_owned() })?;
-    tx.insert(&AccountStatus { account: id, state: AccountState::Active })?;
+    tx.insert(&Account {
+        id,
+        name: name.to_owned(),
+        created: now,
+        source: "bootstrap".to_owned(),
+    })?;
+    tx.insert(&AccountStatus {
+        account: id,
+        state: AccountState::Active,
+    })?;
     let (record, key) = keys.new_account_key(id)?;
     tx.insert(&record)?;
     if !with_admin {
@@ -166,12 +183,20 @@ fn found_account(
     };
     tx.insert(&user)?;
     if let Some(policy) = managed::find_arn("AdministratorAccess") {
-        tx.insert(&Attachment { account: id, entity_id: user.id.clone(), policy })?;
+        tx.insert(&Attachment {
+            account: id,
+            entity_id: user.id.clone(),
+            policy,
+        })?;
     }
     let access_key_id = new_key_id(id);
     let secret = SecretText::random_access_key();
     let sealed = key
-        .seal(<AccessKey as state::Record>::TABLE, &access_key_id, secret.expose().as_bytes())
+        .seal(
+            <AccessKey as state::Record>::TABLE,
+            &access_key_id,
+            secret.expose().as_bytes(),
+        )
         .map_err(crate::keys::KeysError::from)?;
     tx.insert(&AccessKey {
         id: access_key_id.clone(),
@@ -181,22 +206,37 @@ fn found_account(
         secret: sealed,
         created: now,
     })?;
-    tx.insert(&Founding { account: id, user_id: user.id, access_key_id })?;
+    tx.insert(&Founding {
+        account: id,
+        user_id: user.id,
+        access_key_id,
+    })?;
     Ok(())
 }
 
-async fn founding_credential(store: &Store, keys: &Keys, account: AccountId) -> Result<AdminCredential, IamError> {
+async fn founding_credential(
+    store: &Store,
+    keys: &Keys,
+    account: AccountId,
+) -> Result<AdminCredential, IamError> {
     let scope = Scope::account(account);
     let founding: Founding = store.fetch(&scope, Founding::ID).await?;
     let user: User = store.fetch(&scope, &founding.user_id).await?;
     let key: AccessKey = store.fetch(&scope, &founding.access_key_id).await?;
     let secret = open_secret(keys, &key).await?;
-    Ok(AdminCredential { account, user, access_key_id: key.id, secret })
+    Ok(AdminCredential {
+        account,
+        user,
+        access_key_id: key.id,
+        secret,
+    })
 }
 
 /// The secret of an access key.
 pub(crate) async fn open_secret(keys: &Keys, key: &AccessKey) -> Result<SecretText, crate::keys::KeysError> {
-    let account_key = keys.account_key(key.account, Some(key.secret.key_version)).await?;
+    let account_key = keys
+        .account_key(key.account, Some(key.secret.key_version))
+        .await?;
     let bytes = account_key.open(<AccessKey as state::Record>::TABLE, &key.id, &key.secret)?;
     SecretText::from_bytes(&bytes).ok_or(crate::keys::SealError::Malformed.into())
 }

@@ -100,7 +100,13 @@ struct Inner {
 impl Authenticator {
     /// Looks keys up in `store`, unsealing with `keys`.
     pub fn new(store: Store, keys: Keys) -> Self {
-        Self { inner: Arc::new(Inner { store, keys, known: Mutex::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                store,
+                keys,
+                known: Mutex::default(),
+            }),
+        }
     }
 
     /// The credential of a key id as of now.
@@ -109,7 +115,9 @@ impl Authenticator {
     /// [`AuthFault`]. The reason behind `Unreadable` is in the log.
     pub async fn find(&self, key_id: &str) -> Result<Arc<Credential>, AuthFault> {
         let account = key_account(key_id).ok_or(AuthFault::UnknownKey)?;
-        let user_id = lock(&self.inner.known).get(key_id).map(|known| known.user_id.clone());
+        let user_id = lock(&self.inner.known)
+            .get(key_id)
+            .map(|known| known.user_id.clone());
         let user_id = match user_id {
             Some(user_id) => user_id,
             None => self.fetch_key(account, key_id).await?.user_id,
@@ -127,7 +135,11 @@ impl Authenticator {
                 if known.len() >= CREDENTIALS_CACHED_MAX {
                     known.clear();
                 }
-                let entry = Known { user_id, fingerprint, credential: Arc::clone(&credential) };
+                let entry = Known {
+                    user_id,
+                    fingerprint,
+                    credential: Arc::clone(&credential),
+                };
                 known.insert(key_id.to_owned(), entry);
                 Ok(credential)
             }
@@ -138,7 +150,12 @@ impl Authenticator {
         }
     }
 
-    async fn fingerprint(&self, account: AccountId, key_id: &str, user_id: &str) -> Result<Fingerprint, AuthFault> {
+    async fn fingerprint(
+        &self,
+        account: AccountId,
+        key_id: &str,
+        user_id: &str,
+    ) -> Result<Fingerprint, AuthFault> {
         let scope = Scope::account(account);
         let account_text = account.to_string();
         let attachments = index_range(Attachment::TABLE, "entity", &[&account_text, user_id]);
@@ -146,7 +163,10 @@ impl Authenticator {
             ReadOp::Get(key_of::<AccessKey>(&scope, key_id)),
             ReadOp::Get(key_of::<AccountStatus>(&scope, AccountStatus::ID)),
             ReadOp::Get(key_of::<User>(&scope, user_id)),
-            ReadOp::Range { range: attachments, limit: ATTACHED_POLICIES_MAX + 1 },
+            ReadOp::Range {
+                range: attachments,
+                limit: ATTACHED_POLICIES_MAX + 1,
+            },
         ];
         let answer = self
             .inner
@@ -159,26 +179,39 @@ impl Authenticator {
             .pages
             .iter()
             .flat_map(|page| {
-                page.rows.iter().map(|row| row.mod_revision).chain(std::iter::once(Revision::ZERO))
+                page.rows
+                    .iter()
+                    .map(|row| row.mod_revision)
+                    .chain(std::iter::once(Revision::ZERO))
             })
             .collect();
         Ok(fingerprint)
     }
 
     async fn fetch_key(&self, account: AccountId, key_id: &str) -> Result<AccessKey, AuthFault> {
-        let key: Option<AccessKey> =
-            self.inner.store.find(&Scope::account(account), key_id).await.map_err(|e| unreadable(&e))?;
-        key.filter(|key| key.status == KeyStatus::Active).ok_or(AuthFault::UnknownKey)
+        let key: Option<AccessKey> = self
+            .inner
+            .store
+            .find(&Scope::account(account), key_id)
+            .await
+            .map_err(|e| unreadable(&e))?;
+        key.filter(|key| key.status == KeyStatus::Active)
+            .ok_or(AuthFault::UnknownKey)
     }
 
     async fn load(&self, account: AccountId, key_id: &str) -> Result<(String, Credential), AuthFault> {
         let store = &self.inner.store;
         let scope = Scope::account(account);
         let key = self.fetch_key(account, key_id).await?;
-        let user: Option<User> = store.find(&scope, &key.user_id).await.map_err(|e| unreadable(&e))?;
+        let user: Option<User> = store
+            .find(&scope, &key.user_id)
+            .await
+            .map_err(|e| unreadable(&e))?;
         let user = user.ok_or(AuthFault::UnknownKey)?;
-        let status: AccountStatus =
-            store.fetch(&scope, AccountStatus::ID).await.map_err(|e| unreadable(&e))?;
+        let status: AccountStatus = store
+            .fetch(&scope, AccountStatus::ID)
+            .await
+            .map_err(|e| unreadable(&e))?;
         let account_text = account.to_string();
         let attachments: Vec<Attachment> = store
             .list_by_index("entity", &[&account_text, &user.id])
@@ -197,15 +230,23 @@ impl Authenticator {
             log("could not open the secret of an access key", &error);
             AuthFault::Unreadable
         })?;
-        let principal =
-            Principal::User { arn: user.arn(), account, id: user.id.clone(), name: user.name.clone() };
+        let principal = Principal::User {
+            arn: user.arn(),
+            account,
+            id: user.id.clone(),
+            name: user.name.clone(),
+        };
         let credential = Credential {
             access_key_id: key.id,
             principal,
             account,
             account_state: status.state,
             tags: Arc::new(user.tags),
-            policies: Arc::new(HeldPolicies { identity, boundary: None, session: None }),
+            policies: Arc::new(HeldPolicies {
+                identity,
+                boundary: None,
+                session: None,
+            }),
             secret,
             signing_keys: Mutex::default(),
         };

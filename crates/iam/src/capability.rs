@@ -33,10 +33,9 @@ pub async fn account_active(tx: &Tx, account: AccountId) -> Result<(), Capabilit
     let status: Option<AccountStatus> = tx.find(&Scope::account(account), AccountStatus::ID).await?;
     match status.map(|status| status.state) {
         Some(AccountState::Active) => Ok(()),
-        Some(AccountState::Suspended | AccountState::Terminating) | None => {
-            Err(CapabilityError::Refused(aws_types::catalogue::BLOCKED.error(
-                "This account is currently blocked and not recognized as a valid account.",
-            )))
-        }
+        Some(AccountState::Suspended | AccountState::Terminating) | None => Err(CapabilityError::Refused(
+            aws_types::catalogue::BLOCKED
+                .error("This account is currently blocked and not recognized as a valid account."),
+        )),
     }
 }

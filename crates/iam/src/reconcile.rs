@@ -4,9 +4,7 @@
 //! expired, in bounded transactions; a token that was renewed meanwhile is seen by the transaction and stays.
 
 use async_trait::async_trait;
-use state::{
-    PageRequest, PassContext, PassError, PassReport, Reconciler, Record, Scope, StoreError, Tx,
-};
+use state::{PageRequest, PassContext, PassError, PassReport, Reconciler, Record, Scope, StoreError, Tx};
 use std::time::Duration;
 use time::OffsetDateTime;
 
@@ -32,12 +30,25 @@ impl Reconciler for ClientTokenSweep {
 
     async fn pass(&self, context: &PassContext) -> Result<PassReport, PassError> {
         let now = OffsetDateTime::now_utc();
-        let request = PageRequest { limit: CLIENT_TOKEN_SWEEP_BATCH, ..PageRequest::default() };
-        let page = context.store.page_by_index::<ClientToken>("expiry", &[], request).await?;
-        let mut report = PassReport { examined: page.rows.len() as u64, ..PassReport::default() };
+        let request = PageRequest {
+            limit: CLIENT_TOKEN_SWEEP_BATCH,
+            ..PageRequest::default()
+        };
+        let page = context
+            .store
+            .page_by_index::<ClientToken>("expiry", &[], request)
+            .await?;
+        let mut report = PassReport {
+            examined: page.rows.len() as u64,
+            ..PassReport::default()
+        };
         let full = page.rows.len() == CLIENT_TOKEN_SWEEP_BATCH;
-        let expired: Vec<ClientToken> =
-            page.rows.into_iter().map(|row| row.record).filter(|token| token.expires <= now).collect();
+        let expired: Vec<ClientToken> = page
+            .rows
+            .into_iter()
+            .map(|row| row.record)
+            .filter(|token| token.expires <= now)
+            .collect();
         if expired.is_empty() {
             return Ok(report);
         }
@@ -47,7 +58,11 @@ impl Reconciler for ClientTokenSweep {
             for token in expired {
                 let scope = Scope::account(token.account);
                 let id = token.key().id;
-                if tx.find::<ClientToken>(&scope, &id).await?.is_some_and(|found| found.expires <= now) {
+                if tx
+                    .find::<ClientToken>(&scope, &id)
+                    .await?
+                    .is_some_and(|found| found.expires <= now)
+                {
                     tx.delete::<ClientToken>(&scope, &id)?;
                     deleted += 1;
                 }

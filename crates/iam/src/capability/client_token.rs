@@ -53,11 +53,21 @@ impl TokenClaim {
                      ASCII characters."
                 )));
             }
-            Some(text) => Some(Token { text: format!("t:{text}"), kept: CLIENT_TOKEN_KEPT }),
-            None => call.invocation_id.as_deref().filter(|id| id.len() <= 128 && printable(id)).map(|id| {
-                let text = format!("i:{}:{id}", call.caller.principal.userid().unwrap_or_default());
-                Token { text, kept: INVOCATION_KEPT }
+            Some(text) => Some(Token {
+                text: format!("t:{text}"),
+                kept: CLIENT_TOKEN_KEPT,
             }),
+            None => call
+                .invocation_id
+                .as_deref()
+                .filter(|id| id.len() <= 128 && printable(id))
+                .map(|id| {
+                    let text = format!("i:{}:{id}", call.caller.principal.userid().unwrap_or_default());
+                    Token {
+                        text,
+                        kept: INVOCATION_KEPT,
+                    }
+                }),
         };
         Ok(Self {
             account: call.account(),
@@ -74,16 +84,17 @@ impl TokenClaim {
 /// # Errors
 /// `Refused` with `IdempotentParameterMismatch` if the earlier call had other parameters; `Store`.
 pub async fn find(tx: &Tx, claim: &TokenClaim) -> Result<Option<Vec<String>>, CapabilityError> {
-    let Some(token) = &claim.token else { return Ok(None) };
+    let Some(token) = &claim.token else {
+        return Ok(None);
+    };
     let id = ClientToken::id(&claim.action, &token.text);
     let earlier: Option<ClientToken> = tx.find(&Scope::account(claim.account), id).await?;
     match earlier {
         Some(earlier) if earlier.expires <= claim.now => Ok(None),
-        Some(earlier) if earlier.digest != claim.digest => {
-            Err(CapabilityError::Refused(catalogue::IDEMPOTENT_PARAMETER_MISMATCH.error(
-                "The client token you have provided has been used before with other parameters.",
-            )))
-        }
+        Some(earlier) if earlier.digest != claim.digest => Err(CapabilityError::Refused(
+            catalogue::IDEMPOTENT_PARAMETER_MISMATCH
+                .error("The client token you have provided has been used before with other parameters."),
+        )),
         Some(earlier) => Ok(Some(earlier.results)),
         None => Ok(None),
     }

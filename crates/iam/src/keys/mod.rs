@@ -124,10 +124,19 @@ impl Keys {
                     let check = check.clone();
                     async move { tx.insert(&check) }
                 };
-                store.update(insert).await.map_err(|error| KeysError::Update(Box::new(error)))?;
+                store
+                    .update(insert)
+                    .await
+                    .map_err(|error| KeysError::Update(Box::new(error)))?;
             }
         }
-        Ok(Self { inner: Arc::new(Inner { master, store: store.clone(), accounts: Mutex::default() }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                master,
+                store: store.clone(),
+                accounts: Mutex::default(),
+            }),
+        })
     }
 
     /// A new key for an account, wrapped, to be inserted in the transaction that makes the account.
@@ -136,32 +145,56 @@ impl Keys {
     /// [`KeysError::Seal`].
     pub fn new_account_key(&self, account: AccountId) -> Result<(AccountKeyRecord, AccountKey), KeysError> {
         let key = SealKey::random();
-        let place = AccountKeyRecord::place(account, FIRST_VERSION);
+        let id = AccountKeyRecord::id(FIRST_VERSION);
+        let place = AccountKeyRecord::place(account, &id);
         let wrapped = self.inner.master.seal(FIRST_VERSION, &place, key.bytes())?;
-        let record = AccountKeyRecord { account, version: FIRST_VERSION, wrapped };
-        Ok((record, AccountKey { account, version: FIRST_VERSION, key }))
+        let record = AccountKeyRecord {
+            account,
+            version: FIRST_VERSION,
+            wrapped,
+        };
+        Ok((
+            record,
+            AccountKey {
+                account,
+                version: FIRST_VERSION,
+                key,
+            },
+        ))
     }
 
     /// The key of an account in a version, to open what it sealed; `None` for the current version.
     ///
     /// # Errors
     /// [`KeysError::Store`] with `NotFound` if the account has none.
-    pub async fn account_key(&self, account: AccountId, version: Option<u32>) -> Result<AccountKey, KeysError> {
+    pub async fn account_key(
+        &self,
+        account: AccountId,
+        version: Option<u32>,
+    ) -> Result<AccountKey, KeysError> {
         let version = version.unwrap_or(FIRST_VERSION);
         let ready = self.cache().get(&(account, version)).cloned();
         if let Some(key) = ready {
-            return Ok(AccountKey { account, version, key });
+            return Ok(AccountKey {
+                account,
+                version,
+                key,
+            });
         }
-        let record: AccountKeyRecord =
-            self.inner.store.fetch(&Scope::account(account), AccountKeyRecord::id(version)).await?;
-        let place = AccountKeyRecord::place(account, version);
+        let id = AccountKeyRecord::id(version);
+        let record: AccountKeyRecord = self.inner.store.fetch(&Scope::account(account), &id).await?;
+        let place = AccountKeyRecord::place(account, &id);
         let key = SealKey::from_secret(&self.inner.master.open(&record.wrapped, &place)?)?;
         let mut cache = self.cache();
         if cache.len() >= ACCOUNT_KEYS_CACHED_MAX {
             cache.clear();
         }
         cache.insert((account, version), key.clone());
-        Ok(AccountKey { account, version, key })
+        Ok(AccountKey {
+            account,
+            version,
+            key,
+        })
     }
 
     /// The key that authenticates page tokens; the same for every process of the cloud.
@@ -177,7 +210,11 @@ impl Keys {
         let place = RingKeyRecord::place(purpose);
         let fresh = SealKey::random();
         let wrapped = self.inner.master.seal(FIRST_VERSION, &place, fresh.bytes())?;
-        let candidate = RingKeyRecord { purpose: purpose.to_owned(), version: FIRST_VERSION, wrapped };
+        let candidate = RingKeyRecord {
+            purpose: purpose.to_owned(),
+            version: FIRST_VERSION,
+            wrapped,
+        };
         let ensure = |tx: Tx| {
             let candidate = candidate.clone();
             async move {
@@ -187,9 +224,15 @@ impl Keys {
                 }
             }
         };
-        let record =
-            self.inner.store.update(ensure).await.map_err(|error| KeysError::Update(Box::new(error)))?;
-        Ok(SealKey::from_secret(&self.inner.master.open(&record.wrapped, &place)?)?)
+        let record = self
+            .inner
+            .store
+            .update(ensure)
+            .await
+            .map_err(|error| KeysError::Update(Box::new(error)))?;
+        Ok(SealKey::from_secret(
+            &self.inner.master.open(&record.wrapped, &place)?,
+        )?)
     }
 
     fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<(AccountId, u32), SealKey>> {
@@ -211,14 +254,34 @@ impl AccountKey {
     /// # Errors
     /// [`SealError`].
     pub fn seal(&self, table: &'static str, id: &str, secret: &[u8]) -> Result<Sealed, SealError> {
-        self.key.seal(self.version, &Place { table, id, account: self.account }, secret)
+        self.key.seal(
+            self.version,
+            &Place {
+                table,
+                id,
+                account: self.account,
+            },
+            secret,
+        )
     }
 
     /// Opens what [`AccountKey::seal`] made for the same record.
     ///
     /// # Errors
     /// [`SealError::Foreign`] if it was altered or belongs elsewhere.
-    pub fn open(&self, table: &'static str, id: &str, sealed: &Sealed) -> Result<zeroize::Zeroizing<Vec<u8>>, SealError> {
-        self.key.open(sealed, &Place { table, id, account: self.account })
+    pub fn open(
+        &self,
+        table: &'static str,
+        id: &str,
+        sealed: &Sealed,
+    ) -> Result<zeroize::Zeroizing<Vec<u8>>, SealError> {
+        self.key.open(
+            sealed,
+            &Place {
+                table,
+                id,
+                account: self.account,
+            },
+        )
     }
 }

@@ -51,7 +51,11 @@ pub struct Place<'a> {
 impl Place<'_> {
     fn associated_data(&self, key_version: u32) -> Vec<u8> {
         let mut data = Vec::with_capacity(64);
-        for part in [self.table.as_bytes(), self.id.as_bytes(), &self.account.number().to_be_bytes()] {
+        for part in [
+            self.table.as_bytes(),
+            self.id.as_bytes(),
+            &self.account.number().to_be_bytes(),
+        ] {
             data.extend_from_slice(&(part.len() as u64).to_be_bytes());
             data.extend_from_slice(part);
         }
@@ -94,7 +98,10 @@ impl SealKey {
             .cipher()
             .encrypt(Nonce::from_slice(&nonce), Payload { msg: text, aad: &aad })
             .map_err(|_| SealError::TooLong)?;
-        Ok(Sealed { key_version, data: BASE64.encode([nonce.as_slice(), &ciphertext].concat()) })
+        Ok(Sealed {
+            key_version,
+            data: BASE64.encode([nonce.as_slice(), &ciphertext].concat()),
+        })
     }
 
     /// Opens a value in its place.
@@ -106,7 +113,13 @@ impl SealKey {
         let (nonce, ciphertext) = data.split_at_checked(NONCE_BYTES).ok_or(SealError::Malformed)?;
         let aad = place.associated_data(sealed.key_version);
         self.cipher()
-            .decrypt(Nonce::from_slice(nonce), Payload { msg: ciphertext, aad: &aad })
+            .decrypt(
+                Nonce::from_slice(nonce),
+                Payload {
+                    msg: ciphertext,
+                    aad: &aad,
+                },
+            )
             .map(Zeroizing::new)
             .map_err(|_| SealError::Foreign)
     }

@@ -21,7 +21,9 @@ impl SecretText {
 
     /// The secret in these bytes, if they are text.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        std::str::from_utf8(bytes).ok().map(|text| Self(Zeroizing::new(text.to_owned())))
+        std::str::from_utf8(bytes)
+            .ok()
+            .map(|text| Self(Zeroizing::new(text.to_owned())))
     }
 
     /// The secret itself. Whoever calls this answers for where it goes.

@@ -30,8 +30,16 @@ async fn a_key_is_made_once_and_found_again() {
     drop((keys, key));
 
     let again = Keys::open(&keys_dir, &store).await.expect("the same cloud");
-    let key = again.account_key(AccountId::FIRST_TENANT, None).await.expect("unwrapped");
-    assert_eq!(key.open("access-keys", "AKIA", &sealed).expect("opens").as_slice(), b"secret");
+    let key = again
+        .account_key(AccountId::FIRST_TENANT, None)
+        .await
+        .expect("unwrapped");
+    assert_eq!(
+        key.open("access-keys", "AKIA", &sealed)
+            .expect("opens")
+            .as_slice(),
+        b"secret"
+    );
     assert!(format!("{sealed:?}").find("secret").is_none());
 }
 
@@ -39,8 +47,18 @@ async fn a_key_is_made_once_and_found_again() {
 async fn page_keys_are_the_same_for_every_process() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Store::memory();
-    let first = Keys::open(dir.path(), &store).await.expect("opens").ring_key("page").await.expect("made");
-    let second = Keys::open(dir.path(), &store).await.expect("opens").ring_key("page").await.expect("found");
+    let first = Keys::open(dir.path(), &store)
+        .await
+        .expect("opens")
+        .ring_key("page")
+        .await
+        .expect("made");
+    let second = Keys::open(dir.path(), &store)
+        .await
+        .expect("opens")
+        .ring_key("page")
+        .await
+        .expect("found");
     assert_eq!(first.bytes(), second.bytes());
 }
 
@@ -53,18 +71,33 @@ async fn a_lost_wrong_short_or_wide_key_ends_the_start() {
     let good = fs::read(&file).expect("the key");
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("chmod");
-    assert!(matches!(Keys::open(dir.path(), &store).await, Err(KeysError::Mode { mode: 0o640, .. })));
+    assert!(matches!(
+        Keys::open(dir.path(), &store).await,
+        Err(KeysError::Mode { mode: 0o640, .. })
+    ));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("chmod");
 
     fs::write(&file, [7_u8; 32]).expect("written");
-    assert!(matches!(Keys::open(dir.path(), &store).await, Err(KeysError::Wrong { .. })));
+    assert!(matches!(
+        Keys::open(dir.path(), &store).await,
+        Err(KeysError::Wrong { .. })
+    ));
     fs::write(&file, [7_u8; 31]).expect("written");
-    assert!(matches!(Keys::open(dir.path(), &store).await, Err(KeysError::Length { bytes: 31, .. })));
+    assert!(matches!(
+        Keys::open(dir.path(), &store).await,
+        Err(KeysError::Length { bytes: 31, .. })
+    ));
     fs::write(&file, [7_u8; 64]).expect("written");
-    assert!(matches!(Keys::open(dir.path(), &store).await, Err(KeysError::Length { .. })));
+    assert!(matches!(
+        Keys::open(dir.path(), &store).await,
+        Err(KeysError::Length { .. })
+    ));
 
     fs::remove_file(&file).expect("removed");
-    assert!(matches!(Keys::open(dir.path(), &store).await, Err(KeysError::Lost { .. })));
+    assert!(matches!(
+        Keys::open(dir.path(), &store).await,
+        Err(KeysError::Lost { .. })
+    ));
     assert!(!file.exists(), "no key is generated for a store that has one");
     fs::write(&file, good).expect("written");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("chmod");
@@ -74,25 +107,38 @@ async fn a_lost_wrong_short_or_wide_key_ends_the_start() {
 #[test]
 fn a_sealed_value_opens_only_in_its_place() {
     let key = SealKey::random();
-    let place = Place { table: "t", id: "a", account: AccountId::OPERATOR };
+    let place = Place {
+        table: "t",
+        id: "a",
+        account: AccountId::OPERATOR,
+    };
     let sealed = key.seal(1, &place, b"text").expect("sealed");
     assert_eq!(key.open(&sealed, &place).expect("opens").as_slice(), b"text");
     for moved in [
         Place { table: "u", ..place },
         Place { id: "b", ..place },
-        Place { account: AccountId::FIRST_TENANT, ..place },
+        Place {
+            account: AccountId::FIRST_TENANT,
+            ..place
+        },
     ] {
         assert_eq!(key.open(&sealed, &moved).err(), Some(SealError::Foreign));
     }
     let mut other_version = sealed.clone();
     other_version.key_version = 2;
     assert_eq!(key.open(&other_version, &place).err(), Some(SealError::Foreign));
-    assert_eq!(SealKey::random().open(&sealed, &place).err(), Some(SealError::Foreign));
+    assert_eq!(
+        SealKey::random().open(&sealed, &place).err(),
+        Some(SealError::Foreign)
+    );
 }
 
 #[test]
 fn secrets_show_nothing() {
     let secret = SecretText::random_access_key();
     assert_eq!(secret.expose().len(), 40);
-    assert_eq!(format!("{secret:?} {:?}", SealKey::random()), "SecretText(..) SealKey(..)");
+    assert_eq!(
+        format!("{secret:?} {:?}", SealKey::random()),
+        "SecretText(..) SealKey(..)"
+    );
 }

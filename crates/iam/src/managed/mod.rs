@@ -29,7 +29,10 @@ fn arn_text(name: &str) -> String {
 
 /// ARN of the policy of that name, if there is one.
 pub fn find_arn(name: &str) -> Option<Arn> {
-    DOCUMENTS.iter().find(|(own, _)| *own == name).and_then(|(name, _)| Arn::parse(&arn_text(name)))
+    DOCUMENTS
+        .iter()
+        .find(|(own, _)| *own == name)
+        .and_then(|(name, _)| Arn::parse(&arn_text(name)))
 }
 
 /// The compiled policy with this ARN.

@@ -50,7 +50,10 @@ impl Record for AccessKey {
     }
 
     fn indexes(&self) -> Vec<Index> {
-        vec![Index::new("user", [self.account.to_string(), self.user_id.clone()])]
+        vec![Index::new(
+            "user",
+            [self.account.to_string(), self.user_id.clone()],
+        )]
     }
 }
 
@@ -58,7 +61,9 @@ impl Record for AccessKey {
 pub fn new_key_id(account: AccountId) -> String {
     let random = u128::from(rand::rng().next_u64() & ((1 << ACCOUNT_BITS) - 1));
     let bits = u128::from(account.number()) << ACCOUNT_BITS | random;
-    let digits = (0..DIGITS).rev().map(|at| char::from(ALPHABET[usize::from((bits >> (5 * at)) as u8 & 31)]));
+    let digits = (0..DIGITS)
+        .rev()
+        .map(|at| char::from(ALPHABET[usize::from((bits >> (5 * at)) as u8 & 31)]));
     PREFIX.chars().chain(digits).collect()
 }
 

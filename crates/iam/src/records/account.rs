@@ -22,7 +22,10 @@ pub struct Account {
 impl Account {
     /// Names are unique without case and blanks.
     pub fn folded_name(name: &str) -> String {
-        name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
+        name.chars()
+            .filter(|c| !c.is_whitespace())
+            .flat_map(char::to_lowercase)
+            .collect()
     }
 }
 

@@ -51,7 +51,10 @@ impl Record for ClientToken {
 
     fn validate(&self) -> Result<(), InvalidField> {
         if self.results.len() > CLIENT_TOKEN_RESULTS_MAX {
-            return Err(InvalidField { field: "results", must: "at most 1000 ids" });
+            return Err(InvalidField {
+                field: "results",
+                must: "at most 1000 ids",
+            });
         }
         Ok(())
     }

@@ -21,7 +21,11 @@ impl KeyCheck {
 
     /// Where it is sealed.
     pub fn place() -> Place<'static> {
-        Place { table: Self::TABLE, id: Self::ID, account: AccountId::SYSTEM }
+        Place {
+            table: Self::TABLE,
+            id: Self::ID,
+            account: AccountId::SYSTEM,
+        }
     }
 }
 
@@ -51,10 +55,13 @@ impl AccountKeyRecord {
         format!("v{version:08}")
     }
 
-    /// Where it is sealed. The version is part of the associated data through `wrapped.key_version` for the master
-    /// key, and through the account for the record.
-    pub fn place(account: AccountId, _version: u32) -> Place<'static> {
-        Place { table: Self::TABLE, id: "account-key", account }
+    /// Where the key with this id is sealed.
+    pub fn place(account: AccountId, id: &str) -> Place<'_> {
+        Place {
+            table: Self::TABLE,
+            id,
+            account,
+        }
     }
 }
 
@@ -81,7 +88,11 @@ pub struct RingKeyRecord {
 impl RingKeyRecord {
     /// Where it is sealed.
     pub fn place(purpose: &str) -> Place<'_> {
-        Place { table: Self::TABLE, id: purpose, account: AccountId::SYSTEM }
+        Place {
+            table: Self::TABLE,
+            id: purpose,
+            account: AccountId::SYSTEM,
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 //! Keys: what belongs to an account is in its scope, so that an account can be listed and removed as a range. The status
 //! of an account is a record of its own, so that every mutating transaction can compare it cheaply.
 
-mod account;
 mod access_key;
+mod account;
 mod client_token;
 mod key;
 mod user;

@@ -9,13 +9,22 @@ use super::{Account, AccountState, key_account, new_key_id, new_unique_id};
 #[test]
 fn key_ids_have_twenty_characters_and_name_their_account() {
     let largest = AccountId::from_number(999_999_999_999).expect("twelve digits");
-    for account in [AccountId::SYSTEM, AccountId::OPERATOR, AccountId::FIRST_TENANT, largest] {
+    for account in [
+        AccountId::SYSTEM,
+        AccountId::OPERATOR,
+        AccountId::FIRST_TENANT,
+        largest,
+    ] {
         let ids: HashSet<String> = (0..100).map(|_| new_key_id(account)).collect();
         assert_eq!(ids.len(), 100, "random");
         for id in ids {
             assert_eq!(id.len(), 20);
             assert!(id.starts_with("AKIA"));
-            assert!(id[4..].bytes().all(|b| b.is_ascii_uppercase() || (b'2'..=b'7').contains(&b)));
+            assert!(
+                id[4..]
+                    .bytes()
+                    .all(|b| b.is_ascii_uppercase() || (b'2'..=b'7').contains(&b))
+            );
             assert_eq!(key_account(&id), Some(account));
         }
     }
@@ -46,7 +55,10 @@ fn unique_ids_are_a_prefix_and_seventeen() {
 
 #[test]
 fn names_fold_case_and_blanks() {
-    assert_eq!(Account::folded_name(" The Team "), Account::folded_name("theteam"));
+    assert_eq!(
+        Account::folded_name(" The Team "),
+        Account::folded_name("theteam")
+    );
 }
 
 #[test]
@@ -59,6 +71,11 @@ fn legal_moves_of_accounts() {
         .collect();
     assert_eq!(
         legal,
-        [(Active, Suspended), (Active, Terminating), (Suspended, Active), (Suspended, Terminating)]
+        [
+            (Active, Suspended),
+            (Active, Terminating),
+            (Suspended, Active),
+            (Suspended, Terminating)
+        ]
     );
 }

@@ -27,7 +27,11 @@ pub struct User {
 impl User {
     /// `arn:aws:iam::<account>:user<path><name>`.
     pub fn arn(&self) -> Arn {
-        Arn::global("iam", self.account, format_args!("user{}{}", self.path, self.name))
+        Arn::global(
+            "iam",
+            self.account,
+            format_args!("user{}{}", self.path, self.name),
+        )
     }
 }
 
@@ -40,7 +44,10 @@ impl Record for User {
     }
 
     fn uniques(&self) -> Vec<Index> {
-        vec![Index::new("name", [self.account.to_string(), self.name.to_lowercase()])]
+        vec![Index::new(
+            "name",
+            [self.account.to_string(), self.name.to_lowercase()],
+        )]
     }
 }
 
@@ -76,5 +83,12 @@ pub fn new_unique_id(prefix: &str) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let mut bytes = [0_u8; 17];
     rand::rng().fill_bytes(&mut bytes);
-    prefix.chars().chain(bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)]))).collect()
+    prefix
+        .chars()
+        .chain(
+            bytes
+                .iter()
+                .map(|byte| char::from(ALPHABET[usize::from(byte & 31)])),
+        )
+        .collect()
 }
