@@ -20,8 +20,8 @@ use block::export::{ExportManager, ExportManagerConfig, ExportPool};
 use block::provider::VolumeProvider;
 use ipnet::Ipv4Net;
 use node_spec::{
-    Accelerator, GuestMetadata, GuestSpec, NetworkObservation, NetworkSpec, NodeQueries, NodeRecord, VolumeObservation,
-    VolumeSpec,
+    Accelerator, GuestMetadata, GuestSpec, NetworkObservation, NetworkSpec, NodeQueries, NodeRecord,
+    VolumeObservation, VolumeSpec,
 };
 use rustix::fs::{FlockOperation, flock};
 use state::{Record, Scope, Store, StoreError};
@@ -109,11 +109,15 @@ impl Agent {
         let guests_dir = config.data_dir.join("guests");
         if !sockets_fit(&guests_dir) {
             let source = std::io::Error::other("the path is too long for the unix sockets of guests");
-            return Err(AgentError::Facts { path: guests_dir, source });
+            return Err(AgentError::Facts {
+                path: guests_dir,
+                source,
+            });
         }
         let dirs = GuestDirs::open(guests_dir)?;
         let vnet = Arc::new(open_vnet(&config).await?);
-        let probe = vmm::probe_accelerator(&hypervisor, &config.data_dir.join("run"), &config.probe_kernels).await?;
+        let probe =
+            vmm::probe_accelerator(&hypervisor, &config.data_dir.join("run"), &config.probe_kernels).await?;
         info!(accelerator = ?probe.accelerator, outcome = ?probe.outcome, "guests run with this accelerator");
 
         let exports = ExportManager::open(ExportManagerConfig {
@@ -168,8 +172,23 @@ impl Agent {
         let mut tasks = watch_specs(&store, &wake, &stopping);
         tasks.push(tokio::spawn(dispatcher.run(wake, stopping.subscribe())));
         let mint = Arc::new(TokenMint::new(config.metadata_key));
-        tasks.push(tokio::spawn(metadata::serve(vnet, index, mint, stopping.subscribe())));
-        Ok(Agent { record, volumes, networks, consoles, draining, stopping, guests, tasks, _lock: lock })
+        tasks.push(tokio::spawn(metadata::serve(
+            vnet,
+            index,
+            mint,
+            stopping.subscribe(),
+        )));
+        Ok(Agent {
+            record,
+            volumes,
+            networks,
+            consoles,
+            draining,
+            stopping,
+            guests,
+            tasks,
+            _lock: lock,
+        })
     }
 
     /// The node as it registered itself.
@@ -217,9 +236,17 @@ impl Agent {
 fn lock_data_dir(config: &AgentConfig) -> Result<File, AgentError> {
     let run = config.data_dir.join("run");
     let path = run.join("agent.lock");
-    let failed = |source| AgentError::Facts { path: path.clone(), source };
+    let failed = |source| AgentError::Facts {
+        path: path.clone(),
+        source,
+    };
     std::fs::create_dir_all(&run).map_err(failed)?;
-    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(_) => Err(AgentError::Locked { path }),
@@ -245,7 +272,12 @@ async fn open_vnet(config: &AgentConfig) -> Result<Vnet, AgentError> {
     Ok(vnet)
 }
 
-fn node_record(config: &AgentConfig, id: &NodeId, facts: &Facts, accelerator: vmm::Accelerator) -> NodeRecord {
+fn node_record(
+    config: &AgentConfig,
+    id: &NodeId,
+    facts: &Facts,
+    accelerator: vmm::Accelerator,
+) -> NodeRecord {
     NodeRecord {
         id: id.clone(),
         name: config.name.clone(),
@@ -268,10 +300,26 @@ fn node_record(config: &AgentConfig, id: &NodeId, facts: &Facts, accelerator: vm
 /// One task a table that wakes the dispatcher when anything in it changes.
 fn watch_specs(store: &Store, wake: &Arc<Notify>, stopping: &watch::Sender<bool>) -> Vec<JoinHandle<()>> {
     vec![
-        tokio::spawn(wake_on::<GuestSpec>(store.clone(), wake.clone(), stopping.subscribe())),
-        tokio::spawn(wake_on::<VolumeSpec>(store.clone(), wake.clone(), stopping.subscribe())),
-        tokio::spawn(wake_on::<NetworkSpec>(store.clone(), wake.clone(), stopping.subscribe())),
-        tokio::spawn(wake_on::<GuestMetadata>(store.clone(), wake.clone(), stopping.subscribe())),
+        tokio::spawn(wake_on::<GuestSpec>(
+            store.clone(),
+            wake.clone(),
+            stopping.subscribe(),
+        )),
+        tokio::spawn(wake_on::<VolumeSpec>(
+            store.clone(),
+            wake.clone(),
+            stopping.subscribe(),
+        )),
+        tokio::spawn(wake_on::<NetworkSpec>(
+            store.clone(),
+            wake.clone(),
+            stopping.subscribe(),
+        )),
+        tokio::spawn(wake_on::<GuestMetadata>(
+            store.clone(),
+            wake.clone(),
+            stopping.subscribe(),
+        )),
     ]
 }
 
@@ -286,7 +334,11 @@ async fn wake_on<T: Record>(store: Store, wake: Arc<Notify>, mut stopping: watch
                         wake.notify_one();
                     }
                 }
-                Err(error) => warn!(table = T::TABLE, error = chain(&error), "a table cannot be watched yet"),
+                Err(error) => warn!(
+                    table = T::TABLE,
+                    error = chain(&error),
+                    "a table cannot be watched yet"
+                ),
             }
             tokio::time::sleep(limits::RETRY_FIRST).await;
         }
@@ -345,12 +397,14 @@ impl Dispatcher {
 
     /// One full look at the specs of this node.
     async fn look(&mut self) -> Result<(), StoreError> {
-        self.index.set(self.store.list::<GuestMetadata>(&self.scope).await?);
+        self.index
+            .set(self.store.list::<GuestMetadata>(&self.scope).await?);
         for spec in self.store.list::<NetworkSpec>(&self.scope).await? {
             self.give_network(spec);
         }
         let specs = self.store.list::<VolumeSpec>(&self.scope).await?;
-        self.volumes.retain(|volume, _| specs.iter().any(|spec| spec.volume == *volume));
+        self.volumes
+            .retain(|volume, _| specs.iter().any(|spec| spec.volume == *volume));
         for spec in specs {
             self.give_volume(spec).await?;
         }
@@ -368,10 +422,15 @@ impl Dispatcher {
         self.networks.insert(spec.vpc, sender);
         let (context, store) = (self.context.clone(), self.store.clone());
         // The kernel forgets with the boot, so the first spec after a start is always applied.
-        self.tasks.spawn(converge(receiver, |spec| spec.generation, None, move |spec: NetworkSpec| {
-            let (context, store) = (context.clone(), store.clone());
-            async move { apply_network(&context, &store, spec).await }
-        }));
+        self.tasks.spawn(converge(
+            receiver,
+            |spec| spec.generation,
+            None,
+            move |spec: NetworkSpec| {
+                let (context, store) = (context.clone(), store.clone());
+                async move { apply_network(&context, &store, spec).await }
+            },
+        ));
     }
 
     async fn give_volume(&mut self, spec: VolumeSpec) -> Result<(), StoreError> {
@@ -380,15 +439,23 @@ impl Dispatcher {
             return Ok(());
         }
         // A volume that was reported is never made again: were its data gone, making it would hide the loss.
-        let seen = self.store.find::<VolumeObservation>(&self.scope, spec.volume.as_str()).await?;
+        let seen = self
+            .store
+            .find::<VolumeObservation>(&self.scope, spec.volume.as_str())
+            .await?;
         let applied = seen.map(|seen| seen.applied_generation);
         let (sender, receiver) = watch::channel(spec.clone());
         self.volumes.insert(spec.volume, sender);
         let (context, store) = (self.context.clone(), self.store.clone());
-        self.tasks.spawn(converge(receiver, |spec| spec.generation, applied, move |spec: VolumeSpec| {
-            let (context, store) = (context.clone(), store.clone());
-            async move { apply_volume(&context, &store, spec).await }
-        }));
+        self.tasks.spawn(converge(
+            receiver,
+            |spec| spec.generation,
+            applied,
+            move |spec: VolumeSpec| {
+                let (context, store) = (context.clone(), store.clone());
+                async move { apply_volume(&context, &store, spec).await }
+            },
+        ));
         Ok(())
     }
 
@@ -409,7 +476,12 @@ impl Dispatcher {
                 None => self.own_guest(spec),
             }
         }
-        let missing: Vec<InstanceId> = self.guests.keys().filter(|id| !wanted.contains(*id)).cloned().collect();
+        let missing: Vec<InstanceId> = self
+            .guests
+            .keys()
+            .filter(|id| !wanted.contains(*id))
+            .cloned()
+            .collect();
         for instance in missing {
             self.forget_guest(&instance);
         }
@@ -423,15 +495,24 @@ impl Dispatcher {
         self.statuses.send_modify(|all| {
             all.insert(instance.clone(), status.subscribe());
         });
-        let owner = Owner::new(self.context.clone(), instance.clone(), receiver, self.draining.clone(), status);
+        let owner = Owner::new(
+            self.context.clone(),
+            instance.clone(),
+            receiver,
+            self.draining.clone(),
+            status,
+        );
         self.tasks.spawn(owner.run());
         self.guests.insert(instance, GuestTask { specs });
     }
 
     /// The guest's spec is gone. That is in order after it was acknowledged as gone here, and an alarm otherwise.
     fn forget_guest(&mut self, instance: &InstanceId) {
-        let is_idle =
-            self.statuses.borrow().get(instance).is_some_and(|status| *status.borrow() == OwnerStatus::Idle);
+        let is_idle = self
+            .statuses
+            .borrow()
+            .get(instance)
+            .is_some_and(|status| *status.borrow() == OwnerStatus::Idle);
         if is_idle && !self.context.dirs.dir(instance).exists() {
             self.guests.remove(instance);
             self.statuses.send_modify(|all| {
@@ -459,7 +540,10 @@ impl Dispatcher {
                     }
                 }
             }
-            Err(error) => warn!(error = chain(&error), "the guests on this machine cannot be listed"),
+            Err(error) => warn!(
+                error = chain(&error),
+                "the guests on this machine cannot be listed"
+            ),
         }
     }
 }
@@ -497,7 +581,11 @@ async fn apply_network(context: &GuestContext, store: &Store, spec: NetworkSpec)
     if is_news && !put(store, &observation).await {
         return Applied::Again;
     }
-    if error.is_none() { Applied::Done } else { Applied::Again }
+    if error.is_none() {
+        Applied::Done
+    } else {
+        Applied::Again
+    }
 }
 
 async fn apply_volume(context: &GuestContext, store: &Store, spec: VolumeSpec) -> Applied {
@@ -516,14 +604,22 @@ async fn apply_volume(context: &GuestContext, store: &Store, spec: VolumeSpec) -
         state,
         since: OffsetDateTime::now_utc(),
     };
-    if put(store, &observation).await { Applied::Done } else { Applied::Again }
+    if put(store, &observation).await {
+        Applied::Done
+    } else {
+        Applied::Again
+    }
 }
 
 async fn put<T: Record>(store: &Store, record: &T) -> bool {
     match store.update(|tx| async move { tx.put(record) }).await {
         Ok(()) => true,
         Err(error) => {
-            warn!(table = T::TABLE, error = chain(&error), "an observation cannot be committed yet");
+            warn!(
+                table = T::TABLE,
+                error = chain(&error),
+                "an observation cannot be committed yet"
+            );
             false
         }
     }

@@ -33,7 +33,11 @@ impl NodeQueries for Consoles {
             return Err(QueryError::Unreachable(node.clone()));
         }
         let log = vmm::GuestFiles::in_dir(&self.dirs.dir(instance)).console.log;
-        let unreadable = |source| QueryError::Unreadable { node: node.clone(), instance: instance.clone(), source };
+        let unreadable = |source| QueryError::Unreadable {
+            node: node.clone(),
+            instance: instance.clone(),
+            source,
+        };
         let modified = match std::fs::metadata(&log).and_then(|m| m.modified()) {
             Ok(modified) => modified,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -42,7 +46,10 @@ impl NodeQueries for Consoles {
         let bytes_max = bytes_max.min(limits::CONSOLE_TAIL_BYTES_MAX) as u64;
         let read = tokio::task::spawn_blocking(move || vmm::console::find_tail(&log, bytes_max)).await;
         match read {
-            Ok(Ok(bytes)) => Ok(Some(ConsoleTail { bytes, modified_at: OffsetDateTime::from(modified) })),
+            Ok(Ok(bytes)) => Ok(Some(ConsoleTail {
+                bytes,
+                modified_at: OffsetDateTime::from(modified),
+            })),
             Ok(Err(error)) => Err(unreadable(io::Error::other(error))),
             Err(error) => Err(unreadable(io::Error::other(error))),
         }

@@ -64,16 +64,21 @@ mod tests {
         let (sender, receiver) = watch::channel(1u64);
         let (tries, done) = (Arc::new(AtomicU64::new(0)), watch::Sender::new(0u64));
         let (count, report) = (tries.clone(), done.clone());
-        let task = tokio::spawn(converge(receiver, |s| *s, None, move |spec| {
-            let (count, report) = (count.clone(), report.clone());
-            async move {
-                if count.fetch_add(1, Ordering::SeqCst) < 2 {
-                    return Applied::Again;
+        let task = tokio::spawn(converge(
+            receiver,
+            |s| *s,
+            None,
+            move |spec| {
+                let (count, report) = (count.clone(), report.clone());
+                async move {
+                    if count.fetch_add(1, Ordering::SeqCst) < 2 {
+                        return Applied::Again;
+                    }
+                    report.send_replace(spec);
+                    Applied::Done
                 }
-                report.send_replace(spec);
-                Applied::Done
-            }
-        }));
+            },
+        ));
         let mut seen = done.subscribe();
         seen.wait_for(|s| *s == 1).await.expect("applied");
         assert_eq!(tries.load(Ordering::SeqCst), 3);

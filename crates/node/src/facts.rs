@@ -30,8 +30,10 @@ pub fn read() -> Result<Facts, AgentError> {
     let memory = read_file("/proc/meminfo")?;
     let kib = field(&memory, "MemTotal").and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok());
     let cpu = read_file("/proc/cpuinfo")?;
-    let threads = std::thread::available_parallelism()
-        .map_err(|source| AgentError::Facts { path: PathBuf::from("/proc/cpuinfo"), source })?;
+    let threads = std::thread::available_parallelism().map_err(|source| AgentError::Facts {
+        path: PathBuf::from("/proc/cpuinfo"),
+        source,
+    })?;
     Ok(Facts {
         cpu_threads: u32::try_from(threads.get()).unwrap_or(u32::MAX),
         memory_mib: kib.ok_or_else(|| malformed("/proc/meminfo"))? / 1024,
@@ -45,7 +47,10 @@ pub fn read() -> Result<Facts, AgentError> {
 /// # Errors
 /// The file cannot be read or made, or holds no node id.
 pub fn ensure_node_id(path: &Path) -> Result<NodeId, AgentError> {
-    let failed = |source| AgentError::Facts { path: path.to_owned(), source };
+    let failed = |source| AgentError::Facts {
+        path: path.to_owned(),
+        source,
+    };
     match fs::read_to_string(path) {
         Ok(text) => NodeId::parse(text.trim()).ok_or_else(|| failed(io::ErrorKind::InvalidData.into())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -58,11 +63,17 @@ pub fn ensure_node_id(path: &Path) -> Result<NodeId, AgentError> {
 }
 
 fn read_file(path: &str) -> Result<String, AgentError> {
-    fs::read_to_string(path).map_err(|source| AgentError::Facts { path: path.into(), source })
+    fs::read_to_string(path).map_err(|source| AgentError::Facts {
+        path: path.into(),
+        source,
+    })
 }
 
 fn malformed(path: &str) -> AgentError {
-    AgentError::Facts { path: path.into(), source: io::ErrorKind::InvalidData.into() }
+    AgentError::Facts {
+        path: path.into(),
+        source: io::ErrorKind::InvalidData.into(),
+    }
 }
 
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
@@ -79,7 +90,10 @@ mod tests {
     #[test]
     fn this_machine_has_facts() {
         let facts = read().expect("facts");
-        assert!(facts.cpu_threads >= 1 && facts.memory_mib > 64 && !facts.boot_id.is_empty(), "{facts:?}");
+        assert!(
+            facts.cpu_threads >= 1 && facts.memory_mib > 64 && !facts.boot_id.is_empty(),
+            "{facts:?}"
+        );
         assert_eq!(field("a : 1\nvendor_id\t: X\n", "vendor_id"), Some("X"));
     }
 

@@ -14,8 +14,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tokio::sync::watch;
 use vnet::{
-    DhcpOptions, Generation, Group, GroupId, Metadata, NetworkId, NetworkProgram, Peer, Port, PortId, PortKind, PortNumber,
-    PortRange, Protocol, Route, RouteTable, RouteTarget, Rule, Subnet, SubnetId, TableNumber, Vnet,
+    DhcpOptions, Generation, Group, GroupId, Metadata, NetworkId, NetworkProgram, Peer, Port, PortId,
+    PortKind, PortNumber, PortRange, Protocol, Route, RouteTable, RouteTarget, Rule, Subnet, SubnetId,
+    TableNumber, Vnet,
 };
 
 /// The route table of subnets that lead to an internet gateway.
@@ -32,7 +33,9 @@ pub struct AppliedNetworks {
 impl AppliedNetworks {
     /// True if the interface exists in the kernel with everything its groups say.
     pub fn has(&self, vpc: &VpcId, interface: &NetworkInterfaceId) -> bool {
-        self.interfaces.get(vpc).is_some_and(|set| set.contains(interface))
+        self.interfaces
+            .get(vpc)
+            .is_some_and(|set| set.contains(interface))
     }
 }
 
@@ -46,7 +49,11 @@ pub struct NetworkKeeper {
 impl NetworkKeeper {
     /// A keeper over the engine; `domain` is what DHCP tells guests to search.
     pub fn new(vnet: Arc<Vnet>, domain: String) -> NetworkKeeper {
-        NetworkKeeper { vnet, domain, applied: watch::Sender::new(AppliedNetworks::default()) }
+        NetworkKeeper {
+            vnet,
+            domain,
+            applied: watch::Sender::new(AppliedNetworks::default()),
+        }
     }
 
     /// What is applied, and a wake-up when it changes.
@@ -59,7 +66,13 @@ impl NetworkKeeper {
     /// # Errors
     /// It is not equal; the engine's own text says why.
     pub async fn apply(&self, spec: &NetworkSpec) -> Result<(), NetworkError> {
-        let failed = |attempt| move |source| NetworkError::Engine { vpc: spec.vpc.clone(), attempt, source };
+        let failed = |attempt| {
+            move |source| NetworkError::Engine {
+                vpc: spec.vpc.clone(),
+                attempt,
+                source,
+            }
+        };
         let network = NetworkId::new(spec.vpc.as_str());
         if spec.interfaces.is_empty() {
             self.vnet.remove(&network).await.map_err(failed("removing"))?;
@@ -79,11 +92,19 @@ impl NetworkKeeper {
     ///
     /// # Errors
     /// The interface is not applied, or its tap is attached elsewhere.
-    pub async fn open_tap(&self, vpc: &VpcId, interface: &NetworkInterfaceId) -> Result<OwnedFd, NetworkError> {
+    pub async fn open_tap(
+        &self,
+        vpc: &VpcId,
+        interface: &NetworkInterfaceId,
+    ) -> Result<OwnedFd, NetworkError> {
         self.vnet
             .open_tap(&NetworkId::new(vpc.as_str()), &PortId::new(interface.as_str()))
             .await
-            .map_err(|source| NetworkError::Engine { vpc: vpc.clone(), attempt: "opening a tap", source })
+            .map_err(|source| NetworkError::Engine {
+                vpc: vpc.clone(),
+                attempt: "opening a tap",
+                source,
+            })
     }
 
     /// Removes every network of this cloud from the host.
@@ -105,8 +126,11 @@ pub(crate) fn report(error: &NetworkError) -> String {
 /// # Errors
 /// A value of the spec is malformed.
 pub fn program_of(spec: &NetworkSpec, domain: &str) -> Result<NetworkProgram, NetworkError> {
-    let malformed =
-        |what, value: String| NetworkError::Malformed { vpc: spec.vpc.clone(), what, value };
+    let malformed = |what, value: String| NetworkError::Malformed {
+        vpc: spec.vpc.clone(),
+        what,
+        value,
+    };
     let net = |what, block: &Ipv4Block| {
         Ipv4Net::new(block.address, block.prefix)
             .map_err(|_| malformed(what, format!("{}/{}", block.address, block.prefix)))
@@ -116,28 +140,45 @@ pub fn program_of(spec: &NetworkSpec, domain: &str) -> Result<NetworkProgram, Ne
         subnets.push(Subnet {
             id: SubnetId::new(subnet.subnet.as_str()),
             block: net("subnet block", &subnet.block)?,
-            table: if subnet.internet { TABLE_INTERNET } else { TABLE_LOCAL },
+            table: if subnet.internet {
+                TABLE_INTERNET
+            } else {
+                TABLE_LOCAL
+            },
         });
     }
-    let everywhere = Route { destination: Ipv4Net::default(), target: RouteTarget::Internet };
+    let everywhere = Route {
+        destination: Ipv4Net::default(),
+        target: RouteTarget::Internet,
+    };
     let mut ports = Vec::with_capacity(spec.interfaces.len());
     for interface in &spec.interfaces {
         ports.push(Port {
             id: PortId::new(interface.interface.as_str()),
             number: PortNumber(interface.number),
             kind: PortKind::Tap,
-            mac: interface.mac.parse().map_err(|_| malformed("MAC", interface.mac.clone()))?,
+            mac: interface
+                .mac
+                .parse()
+                .map_err(|_| malformed("MAC", interface.mac.clone()))?,
             subnet: SubnetId::new(interface.subnet.as_str()),
             address: interface.address,
             public: interface.public_address,
-            groups: interface.groups.iter().map(|g| GroupId::new(g.as_str())).collect(),
+            groups: interface
+                .groups
+                .iter()
+                .map(|g| GroupId::new(g.as_str()))
+                .collect(),
             source_check: interface.source_dest_check,
             dhcp: DhcpOptions {
                 hostname: Some(interface.hostname.clone()),
                 domain: Some(domain.to_owned()),
                 ..DhcpOptions::default()
             },
-            metadata: Metadata { enabled: true, hop_limit: interface.metadata_hop_limit },
+            metadata: Metadata {
+                enabled: true,
+                hop_limit: interface.metadata_hop_limit,
+            },
         });
     }
     let local: HashSet<Ipv4Addr> = spec.interfaces.iter().map(|i| i.address).collect();
@@ -147,17 +188,32 @@ pub fn program_of(spec: &NetworkSpec, domain: &str) -> Result<NetworkProgram, Ne
             id: GroupId::new(group.group.as_str()),
             ingress: rules_of(spec, &group.ingress)?,
             egress: rules_of(spec, &group.egress)?,
-            remote_members: group.members.iter().filter(|m| !local.contains(m)).copied().collect(),
+            remote_members: group
+                .members
+                .iter()
+                .filter(|m| !local.contains(m))
+                .copied()
+                .collect(),
         });
     }
     Ok(NetworkProgram {
         network: NetworkId::new(spec.vpc.as_str()),
         generation: Generation(spec.generation),
-        blocks: spec.blocks.iter().map(|b| net("VPC block", b)).collect::<Result<_, _>>()?,
+        blocks: spec
+            .blocks
+            .iter()
+            .map(|b| net("VPC block", b))
+            .collect::<Result<_, _>>()?,
         subnets,
         tables: vec![
-            RouteTable { number: TABLE_INTERNET, routes: vec![everywhere] },
-            RouteTable { number: TABLE_LOCAL, routes: Vec::new() },
+            RouteTable {
+                number: TABLE_INTERNET,
+                routes: vec![everywhere],
+            },
+            RouteTable {
+                number: TABLE_LOCAL,
+                routes: Vec::new(),
+            },
         ],
         ports,
         groups,
@@ -172,7 +228,11 @@ fn rules_of(spec: &NetworkSpec, rules: &[RulePlan]) -> Result<Vec<Rule>, Network
                 Ok(net) => Peer::Block(net),
                 Err(_) => {
                     let value = format!("{}/{}", block.address, block.prefix);
-                    return Err(NetworkError::Malformed { vpc: spec.vpc.clone(), what: "rule block", value });
+                    return Err(NetworkError::Malformed {
+                        vpc: spec.vpc.clone(),
+                        what: "rule block",
+                        value,
+                    });
                 }
             },
         };
@@ -180,7 +240,10 @@ fn rules_of(spec: &NetworkSpec, rules: &[RulePlan]) -> Result<Vec<Rule>, Network
             Traffic::All => Protocol::All,
             Traffic::Tcp { from, to } => Protocol::Tcp(PortRange { from, to }),
             Traffic::Udp { from, to } => Protocol::Udp(PortRange { from, to }),
-            Traffic::Icmp { icmp_type, code } => Protocol::Icmp { kind: icmp_type, code },
+            Traffic::Icmp { icmp_type, code } => Protocol::Icmp {
+                kind: icmp_type,
+                code,
+            },
             Traffic::Protocol { number } => Protocol::Number(number),
         };
         Ok(Rule { protocol, peer })

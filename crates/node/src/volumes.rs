@@ -34,7 +34,11 @@ pub struct Published {
 
 impl VolumeKeeper {
     /// A keeper over a provider and its exports; `node` names this machine at the provider.
-    pub fn new(provider: Arc<dyn VolumeProvider>, exports: ExportManager, node: ProviderNode) -> VolumeKeeper {
+    pub fn new(
+        provider: Arc<dyn VolumeProvider>,
+        exports: ExportManager,
+        node: ProviderNode,
+    ) -> VolumeKeeper {
         VolumeKeeper {
             provider,
             exports,
@@ -60,7 +64,9 @@ impl VolumeKeeper {
     /// The provider could not say; nothing was decided.
     pub async fn apply(&self, spec: &VolumeSpec) -> Result<VolumeState, VolumeError> {
         let state = match &spec.intent {
-            VolumeIntent::Present { size_bytes, source } => self.ensure(&spec.volume, *size_bytes, source.as_ref()).await,
+            VolumeIntent::Present { size_bytes, source } => {
+                self.ensure(&spec.volume, *size_bytes, source.as_ref()).await
+            }
             VolumeIntent::Deleted => self.delete(&spec.volume).await,
         }?;
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +98,9 @@ impl VolumeKeeper {
             },
         };
         match self.provider.create_volume(request).await {
-            Ok(view) => Ok(VolumeState::Ready { handle: view.handle.to_string() }),
+            Ok(view) => Ok(VolumeState::Ready {
+                handle: view.handle.to_string(),
+            }),
             Err(error) => definite(volume, "making it", error),
         }
     }
@@ -105,7 +113,10 @@ impl VolumeKeeper {
         size_bytes: u64,
         source: &SnapshotSource,
     ) -> Result<Result<CreateVolume, VolumeState>, VolumeError> {
-        let missing = |message: String| VolumeState::Error { failure: VolumeFailure::SourceMissing, message };
+        let missing = |message: String| VolumeState::Error {
+            failure: VolumeFailure::SourceMissing,
+            message,
+        };
         let Ok(snapshot) = ProviderSnapshot::new(source.snapshot.as_str()) else {
             return Ok(Err(missing(format!("{} is no snapshot id", source.snapshot))));
         };
@@ -115,7 +126,11 @@ impl VolumeKeeper {
         match self.provider.fetch_snapshot(&snapshot, Some(handle)).await {
             Ok(view) => Ok(Ok(CreateVolume::from_snapshot(id, size_bytes, &view))),
             Err(error @ ProviderError::NotFound(_)) => Ok(Err(missing(chain(&error)))),
-            Err(source) => Err(VolumeError::Provider { volume: volume.clone(), attempt: "reading its snapshot", source }),
+            Err(source) => Err(VolumeError::Provider {
+                volume: volume.clone(),
+                attempt: "reading its snapshot",
+                source,
+            }),
         }
     }
 
@@ -125,7 +140,11 @@ impl VolumeKeeper {
             .delete_volume(&id, None)
             .await
             .map(|_| VolumeState::Deleted)
-            .map_err(|source| VolumeError::Provider { volume: volume.clone(), attempt: "removing it", source })
+            .map_err(|source| VolumeError::Provider {
+                volume: volume.clone(),
+                attempt: "removing it",
+                source,
+            })
     }
 
     /// Publishes a volume to this node and makes sure its export serves. Already so is success.
@@ -148,7 +167,11 @@ impl VolumeKeeper {
                 };
             }
             Err(source) => {
-                return Err(VolumeError::Provider { volume: volume.clone(), attempt: "looking for it", source });
+                return Err(VolumeError::Provider {
+                    volume: volume.clone(),
+                    attempt: "looking for it",
+                    source,
+                });
             }
         };
         let request = PublishVolume {
@@ -158,17 +181,27 @@ impl VolumeKeeper {
             read_only: false,
             generation: None,
         };
-        let publication = self
-            .provider
-            .publish_volume(request)
-            .await
-            .map_err(|source| VolumeError::Provider { volume: volume.clone(), attempt: "publishing it", source })?;
+        let publication =
+            self.provider
+                .publish_volume(request)
+                .await
+                .map_err(|source| VolumeError::Provider {
+                    volume: volume.clone(),
+                    attempt: "publishing it",
+                    source,
+                })?;
         state::fault_point!("node/volume/published");
         self.exports
             .ensure(&publication)
             .await
-            .map_err(|source| VolumeError::Export { volume: volume.clone(), attempt: "starting", source })?;
-        Ok(Some(Published { socket: publication.export.socket().to_owned() }))
+            .map_err(|source| VolumeError::Export {
+                volume: volume.clone(),
+                attempt: "starting",
+                source,
+            })?;
+        Ok(Some(Published {
+            socket: publication.export.socket().to_owned(),
+        }))
     }
 
     /// Stops a volume's export and ends its publication. Already gone is success.
@@ -181,26 +214,53 @@ impl VolumeKeeper {
             Ok(view) => view,
             Err(ProviderError::NotFound(_)) => return Ok(()),
             Err(source) => {
-                return Err(VolumeError::Provider { volume: volume.clone(), attempt: "looking for it", source });
+                return Err(VolumeError::Provider {
+                    volume: volume.clone(),
+                    attempt: "looking for it",
+                    source,
+                });
             }
         };
-        let exporting = |attempt| move |source| VolumeError::Export { volume: volume.clone(), attempt, source };
-        self.exports.stop(view.handle, limits::EXPORT_DRAIN).await.map_err(exporting("stopping"))?;
+        let exporting = |attempt| {
+            move |source| VolumeError::Export {
+                volume: volume.clone(),
+                attempt,
+                source,
+            }
+        };
+        self.exports
+            .stop(view.handle, limits::EXPORT_DRAIN)
+            .await
+            .map_err(exporting("stopping"))?;
         state::fault_point!("node/volume/export-stopped");
         self.provider
             .unpublish_volume(&id, Some(view.handle), &self.node)
             .await
-            .map_err(|source| VolumeError::Provider { volume: volume.clone(), attempt: "unpublishing it", source })?;
-        self.exports.remove(view.handle).await.map_err(exporting("removing"))
+            .map_err(|source| VolumeError::Provider {
+                volume: volume.clone(),
+                attempt: "unpublishing it",
+                source,
+            })?;
+        self.exports
+            .remove(view.handle)
+            .await
+            .map_err(exporting("removing"))
     }
 }
 
 fn provider_id(volume: &VolumeId) -> Result<ProviderVolume, VolumeError> {
-    ProviderVolume::new(volume.as_str()).map_err(|source| VolumeError::Name { volume: volume.clone(), source })
+    ProviderVolume::new(volume.as_str()).map_err(|source| VolumeError::Name {
+        volume: volume.clone(),
+        source,
+    })
 }
 
 /// Definite refusals become a state; anything else is asked again.
-fn definite(volume: &VolumeId, attempt: &'static str, error: ProviderError) -> Result<VolumeState, VolumeError> {
+fn definite(
+    volume: &VolumeId,
+    attempt: &'static str,
+    error: ProviderError,
+) -> Result<VolumeState, VolumeError> {
     let failure = match &error {
         ProviderError::NoSpace { .. } => VolumeFailure::NoSpace,
         ProviderError::NotFound(_) => VolumeFailure::SourceMissing,
@@ -208,13 +268,21 @@ fn definite(volume: &VolumeId, attempt: &'static str, error: ProviderError) -> R
         | ProviderError::AlreadyExists(_)
         | ProviderError::UnsupportedCapability(_) => VolumeFailure::Provider,
         ProviderError::VolumeInUse(_)
+        | ProviderError::NotPublished(_)
         | ProviderError::Fenced { .. }
         | ProviderError::Unreadable { .. }
         | ProviderError::ListUnreadable { .. }
         | ProviderError::Unavailable { .. }
         | ProviderError::Internal { .. } => {
-            return Err(VolumeError::Provider { volume: volume.clone(), attempt, source: error });
+            return Err(VolumeError::Provider {
+                volume: volume.clone(),
+                attempt,
+                source: error,
+            });
         }
     };
-    Ok(VolumeState::Error { failure, message: chain(&error) })
+    Ok(VolumeState::Error {
+        failure,
+        message: chain(&error),
+    })
 }

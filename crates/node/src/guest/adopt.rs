@@ -43,12 +43,20 @@ pub(super) async fn adopt(
     intent: Option<RunIntent>,
 ) -> Result<Found, AdoptFailure> {
     let Some(record) = cx.dirs.find(instance)? else {
-        return Ok(Found { record: GuestRecord::new(instance.clone()), guest: None, powered_off: false });
+        return Ok(Found {
+            record: GuestRecord::new(instance.clone()),
+            guest: None,
+            powered_off: false,
+        });
     };
     let files = GuestFiles::in_dir(&cx.dirs.dir(instance));
     let uuid = machine_uuid(instance);
     match record.stage.clone() {
-        Stage::Idle => Ok(Found { record, guest: None, powered_off: false }),
+        Stage::Idle => Ok(Found {
+            record,
+            guest: None,
+            powered_off: false,
+        }),
         Stage::Starting => {
             // Whatever is found was never continued: its CPUs have not run, so nothing is lost by starting over.
             match vmm::find_unrecorded(&files, &uuid).await? {
@@ -89,13 +97,25 @@ pub(super) async fn adopt(
 async fn running(record: GuestRecord, guest: Guest) -> Result<Found, AdoptFailure> {
     let status = guest.status().await.map_err(AdoptFailure::Monitor)?;
     match status {
-        RunState::Shutdown => Ok(Found { record, guest: Some(guest), powered_off: true }),
+        RunState::Shutdown => Ok(Found {
+            record,
+            guest: Some(guest),
+            powered_off: true,
+        }),
         // Killed between the record and the first instruction, or paused by an agent that did not come to resume it.
         RunState::Prelaunch | RunState::Paused => {
             guest.resume().await.map_err(AdoptFailure::Monitor)?;
-            Ok(Found { record, guest: Some(guest), powered_off: false })
+            Ok(Found {
+                record,
+                guest: Some(guest),
+                powered_off: false,
+            })
         }
-        RunState::Running | RunState::Other(_) | _ => Ok(Found { record, guest: Some(guest), powered_off: false }),
+        RunState::Running | RunState::Other(_) | _ => Ok(Found {
+            record,
+            guest: Some(guest),
+            powered_off: false,
+        }),
     }
 }
 
@@ -105,5 +125,9 @@ fn idle(cx: &GuestContext, mut record: GuestRecord, exit: Option<ExitCause>) -> 
         record.last_exit = exit;
     }
     cx.dirs.put(&record)?;
-    Ok(Found { record, guest: None, powered_off: false })
+    Ok(Found {
+        record,
+        guest: None,
+        powered_off: false,
+    })
 }

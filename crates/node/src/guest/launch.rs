@@ -17,7 +17,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::sync::watch;
-use vmm::{CpuTopology, Disk, Guest, GuestFiles, GuestPlan, HypervisorError, Machine, Nic, PciSlot, QmpError, Smbios, SpawnError};
+use vmm::{
+    CpuTopology, Disk, Guest, GuestFiles, GuestPlan, HypervisorError, Machine, Nic, PciSlot, QmpError,
+    Smbios, SpawnError,
+};
 
 /// Bytes a unix socket's path may have, less the longest name in a guest's directory.
 const SOCKET_NAME_BYTES: usize = 16;
@@ -49,12 +52,14 @@ impl LaunchError {
     /// The class of a definite failure: trying again cannot help.
     pub(super) fn failure(&self) -> Option<GuestFailure> {
         match self {
-            LaunchError::Volume(VolumeError::NotMade { .. } | VolumeError::Name { .. }) => Some(GuestFailure::Volume),
+            LaunchError::Volume(VolumeError::NotMade { .. } | VolumeError::Name { .. }) => {
+                Some(GuestFailure::Volume)
+            }
             LaunchError::Network(NetworkError::Malformed { .. }) => Some(GuestFailure::Network),
             LaunchError::NoUefi => Some(GuestFailure::Host),
-            LaunchError::Spawn(SpawnError::Plan { .. } | SpawnError::ExitedEarly { .. } | SpawnError::Execute { .. }) => {
-                Some(GuestFailure::Hypervisor)
-            }
+            LaunchError::Spawn(
+                SpawnError::Plan { .. } | SpawnError::ExitedEarly { .. } | SpawnError::Execute { .. },
+            ) => Some(GuestFailure::Hypervisor),
             _ => None,
         }
     }
@@ -93,7 +98,9 @@ pub(super) async fn launch(
     let taps = open_taps(cx, spec).await?;
     let guest = vmm::spawn(&cx.hypervisor, cx.accelerator, &plan, taps).await?;
     state::fault_point!("node/launch/spawned");
-    record.stage = Stage::Started { process: guest.identity().clone() };
+    record.stage = Stage::Started {
+        process: guest.identity().clone(),
+    };
     record.starts += 1;
     record.applied_start = spec.start_generation;
     // A reboot that was asked for while the guest was off is what a start does anyway.
@@ -113,7 +120,10 @@ pub(super) async fn launch(
 }
 
 fn is_wanted(specs: &watch::Receiver<Option<GuestSpec>>) -> bool {
-    specs.borrow().as_ref().is_some_and(|spec| spec.run == RunIntent::Run)
+    specs
+        .borrow()
+        .as_ref()
+        .is_some_and(|spec| spec.run == RunIntent::Run)
 }
 
 /// Waits for a change of `changes`, or of the spec; an error if the guest is no longer wanted.
@@ -126,7 +136,11 @@ async fn await_change<T>(
         changed = specs.changed() => changed.is_err(),
         () = tokio::time::sleep(limits::RETRY_MAX) => false,
     };
-    if closed || !is_wanted(specs) { Err(LaunchError::Unwanted) } else { Ok(()) }
+    if closed || !is_wanted(specs) {
+        Err(LaunchError::Unwanted)
+    } else {
+        Ok(())
+    }
 }
 
 async fn publish_disks(
@@ -175,14 +189,22 @@ async fn open_taps(cx: &GuestContext, spec: &GuestSpec) -> Result<Vec<OwnedFd>, 
     Ok(taps)
 }
 
-fn plan_of(cx: &GuestContext, spec: &GuestSpec, dir: &Path, sockets: &[PathBuf]) -> Result<GuestPlan, LaunchError> {
+fn plan_of(
+    cx: &GuestContext,
+    spec: &GuestSpec,
+    dir: &Path,
+    sockets: &[PathBuf],
+) -> Result<GuestPlan, LaunchError> {
     let firmware = match spec.firmware {
         Firmware::Bios => vmm::Firmware::Bios,
         Firmware::Uefi => {
             let ovmf = cx.ovmf.as_ref().ok_or(LaunchError::NoUefi)?;
             let vars = dir.join("vars.fd");
             ovmf.ensure_variables(&vars).map_err(LaunchError::Firmware)?;
-            vmm::Firmware::Uefi { code: ovmf.code.clone(), vars }
+            vmm::Firmware::Uefi {
+                code: ovmf.code.clone(),
+                vars,
+            }
         }
     };
     let disk = |(disk, socket): (&node_spec::GuestDisk, &PathBuf)| Disk {

@@ -87,19 +87,29 @@ pub enum Step {
 
 /// Decides the next step.
 pub fn decide(spec: &GuestSpec, view: &View) -> Step {
-    let run = if view.draining && spec.run == RunIntent::Run { RunIntent::Stop } else { spec.run };
+    let run = if view.draining && spec.run == RunIntent::Run {
+        RunIntent::Stop
+    } else {
+        spec.run
+    };
     match (&view.process, run) {
         (Process::None, RunIntent::Gone) => Step::Remove,
         (Process::None, _) if view.holds_resources && !wants_launch(spec, view, run) => Step::Release,
         (Process::None, RunIntent::Run) if wants_launch(spec, view, run) => Step::Launch,
         (Process::None, RunIntent::Run | RunIntent::Stop | RunIntent::ForceStop) => Step::Rest,
 
-        (_, RunIntent::Gone | RunIntent::ForceStop) => Step::End { cause: ExitCause::Intent },
+        (_, RunIntent::Gone | RunIntent::ForceStop) => Step::End {
+            cause: ExitCause::Intent,
+        },
 
-        (Process::PoweredOff, RunIntent::Stop) => Step::End { cause: ExitCause::Intent },
+        (Process::PoweredOff, RunIntent::Stop) => Step::End {
+            cause: ExitCause::Intent,
+        },
         (Process::Running, RunIntent::Stop) => match view.asked {
             Asked::PowerOff { overdue: false } => Step::Rest,
-            Asked::PowerOff { overdue: true } => Step::End { cause: ExitCause::Intent },
+            Asked::PowerOff { overdue: true } => Step::End {
+                cause: ExitCause::Intent,
+            },
             // A reboot that is under way has pressed the button already, but a second press harms nobody.
             Asked::Nothing | Asked::Reboot { .. } => Step::AskPowerOff,
         },
@@ -108,7 +118,9 @@ pub fn decide(spec: &GuestSpec, view: &View) -> Step {
             Asked::Reboot { .. } => Step::Reset,
             // Asked to stop, then told to run again before it was off: the stop is moot, the power-off is ours.
             Asked::PowerOff { .. } => Step::Reset,
-            Asked::Nothing => Step::End { cause: ExitCause::GuestPowerOff },
+            Asked::Nothing => Step::End {
+                cause: ExitCause::GuestPowerOff,
+            },
         },
         (Process::Running, RunIntent::Run) => match view.asked {
             Asked::Reboot { overdue: true } => Step::Reset,
@@ -162,33 +174,78 @@ mod tests {
     #[test]
     fn a_guest_starts_once_for_each_start() {
         let spec = spec(RunIntent::Run);
-        let fresh = View { applied_start: 0, ..view(Process::None) };
+        let fresh = View {
+            applied_start: 0,
+            ..view(Process::None)
+        };
         assert_eq!(decide(&spec, &fresh), Step::Launch);
-        assert_eq!(decide(&spec, &View { holds_resources: true, ..fresh }), Step::Launch);
+        assert_eq!(
+            decide(
+                &spec,
+                &View {
+                    holds_resources: true,
+                    ..fresh
+                }
+            ),
+            Step::Launch
+        );
         assert_eq!(decide(&spec, &view(Process::None)), Step::Rest);
-        assert_eq!(decide(&spec, &View { holds_resources: true, ..view(Process::None) }), Step::Release);
+        assert_eq!(
+            decide(
+                &spec,
+                &View {
+                    holds_resources: true,
+                    ..view(Process::None)
+                }
+            ),
+            Step::Release
+        );
     }
 
     #[test]
     fn a_guest_that_powers_itself_off_is_ended_and_stays_off() {
         let spec = spec(RunIntent::Run);
-        assert_eq!(decide(&spec, &view(Process::PoweredOff)), Step::End { cause: ExitCause::GuestPowerOff });
+        assert_eq!(
+            decide(&spec, &view(Process::PoweredOff)),
+            Step::End {
+                cause: ExitCause::GuestPowerOff
+            }
+        );
     }
 
     #[test]
     fn a_stop_asks_waits_and_then_ends() {
         let spec = spec(RunIntent::Stop);
-        let asked = |overdue| View { asked: Asked::PowerOff { overdue }, ..view(Process::Running) };
+        let asked = |overdue| View {
+            asked: Asked::PowerOff { overdue },
+            ..view(Process::Running)
+        };
         assert_eq!(decide(&spec, &view(Process::Running)), Step::AskPowerOff);
         assert_eq!(decide(&spec, &asked(false)), Step::Rest);
-        assert_eq!(decide(&spec, &asked(true)), Step::End { cause: ExitCause::Intent });
-        assert_eq!(decide(&spec, &view(Process::PoweredOff)), Step::End { cause: ExitCause::Intent });
+        assert_eq!(
+            decide(&spec, &asked(true)),
+            Step::End {
+                cause: ExitCause::Intent
+            }
+        );
+        assert_eq!(
+            decide(&spec, &view(Process::PoweredOff)),
+            Step::End {
+                cause: ExitCause::Intent
+            }
+        );
     }
 
     #[test]
     fn a_reboot_asks_waits_and_then_resets_in_the_same_process() {
-        let spec = GuestSpec { reboot_generation: 1, ..spec(RunIntent::Run) };
-        let asked = |process, overdue| View { asked: Asked::Reboot { overdue }, ..view(process) };
+        let spec = GuestSpec {
+            reboot_generation: 1,
+            ..spec(RunIntent::Run)
+        };
+        let asked = |process, overdue| View {
+            asked: Asked::Reboot { overdue },
+            ..view(process)
+        };
         assert_eq!(decide(&spec, &view(Process::Running)), Step::AskReboot);
         assert_eq!(decide(&spec, &asked(Process::Running, false)), Step::Rest);
         assert_eq!(decide(&spec, &asked(Process::Running, true)), Step::Reset);
@@ -197,10 +254,21 @@ mod tests {
 
     #[test]
     fn every_pair_ends_where_its_intent_says() {
-        for run in [RunIntent::Run, RunIntent::Stop, RunIntent::ForceStop, RunIntent::Gone] {
+        for run in [
+            RunIntent::Run,
+            RunIntent::Stop,
+            RunIntent::ForceStop,
+            RunIntent::Gone,
+        ] {
             for process in [Process::None, Process::Running, Process::PoweredOff] {
                 for draining in [false, true] {
-                    let step = decide(&spec(run), &View { draining, ..view(process.clone()) });
+                    let step = decide(
+                        &spec(run),
+                        &View {
+                            draining,
+                            ..view(process.clone())
+                        },
+                    );
                     let ends = matches!(step, Step::End { .. });
                     match (run, &process) {
                         (RunIntent::Gone, Process::None) => assert_eq!(step, Step::Remove),

@@ -55,5 +55,12 @@ impl GuestContext {
 /// The machine UUID of an instance: `ec2` and a digest of its id, as EC2's begin with `ec2` and cloud-init looks for that.
 pub fn machine_uuid(instance: &InstanceId) -> String {
     let hex = hex::encode(Sha256::digest(instance.as_str()));
-    format!("ec2{}-{}-{}-{}-{}", &hex[..5], &hex[5..9], &hex[9..13], &hex[13..17], &hex[17..29])
+    format!(
+        "ec2{}-{}-{}-{}-{}",
+        &hex[..5],
+        &hex[5..9],
+        &hex[9..13],
+        &hex[13..17],
+        &hex[17..29]
+    )
 }

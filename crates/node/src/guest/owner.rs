@@ -4,15 +4,17 @@
 //! event of the guest, a deadline, a drain. A step that fails is tried again with back-off; a spec that vanishes is no
 //! order. Ending the task leaves the guest as it is.
 
+use super::GuestContext;
 use super::adopt::{Found, adopt};
 use super::launch::{LaunchError, launch};
 use super::machine::{Asked, Process, Step, View, decide};
 use super::record::{GuestRecord, RecordError, Stage};
-use super::GuestContext;
 use crate::error::{VolumeError, chain};
 use crate::limits;
 use aws_types::ids::InstanceId;
-use node_spec::{ExitCause, GuestFailure, GuestObservation, GuestSpec, GuestState, ProcessIdentity, RunIntent};
+use node_spec::{
+    ExitCause, GuestFailure, GuestObservation, GuestSpec, GuestState, ProcessIdentity, RunIntent,
+};
 use state::{Scope, StoreError, UpdateError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +120,11 @@ impl Owner {
                 }
                 continue;
             };
-            let step = if self.removed && spec.run == RunIntent::Gone { Step::Rest } else { decide(&spec, &self.view()) };
+            let step = if self.removed && spec.run == RunIntent::Gone {
+                Step::Rest
+            } else {
+                decide(&spec, &self.view())
+            };
             let outcome = self.perform(step, &spec).await;
             match outcome {
                 Ok(Wait::None) => backoff = limits::RETRY_FIRST,
@@ -145,7 +151,11 @@ impl Owner {
         loop {
             let intent = self.specs.borrow().as_ref().map(|spec| spec.run);
             match adopt(&self.cx, &self.instance, intent).await {
-                Ok(Found { record, guest, powered_off }) => {
+                Ok(Found {
+                    record,
+                    guest,
+                    powered_off,
+                }) => {
                     self.record = record;
                     self.guest = guest;
                     self.powered_off = powered_off;
@@ -162,7 +172,12 @@ impl Owner {
         }
         // What was reported last tells a guest that was removed from one that never was, and keeps times true.
         loop {
-            match self.cx.store.find::<GuestObservation>(&Scope::node(&self.cx.node), self.instance.as_str()).await {
+            match self
+                .cx
+                .store
+                .find::<GuestObservation>(&Scope::node(&self.cx.node), self.instance.as_str())
+                .await
+            {
                 Ok(reported) => {
                     self.removed = matches!(&reported, Some(seen) if seen.state == GuestState::Gone);
                     self.failure = match reported.as_ref().map(|seen| &seen.state) {
@@ -193,8 +208,18 @@ impl Owner {
             },
             asked: match &self.asked {
                 None => Asked::Nothing,
-                Some(Asking { what: AskedFor::PowerOff, deadline }) => Asked::PowerOff { overdue: now >= *deadline },
-                Some(Asking { what: AskedFor::Reboot, deadline }) => Asked::Reboot { overdue: now >= *deadline },
+                Some(Asking {
+                    what: AskedFor::PowerOff,
+                    deadline,
+                }) => Asked::PowerOff {
+                    overdue: now >= *deadline,
+                },
+                Some(Asking {
+                    what: AskedFor::Reboot,
+                    deadline,
+                }) => Asked::Reboot {
+                    overdue: now >= *deadline,
+                },
             },
             applied_start: self.record.applied_start,
             applied_reboot: self.record.applied_reboot,
@@ -210,7 +235,11 @@ impl Owner {
                 let state = self.resting_state(spec);
                 self.report(spec, state, spec.generation).await?;
                 let idle = self.guest.is_none() && self.record.released;
-                self.status.send_replace(if idle { OwnerStatus::Idle } else { OwnerStatus::Holding });
+                self.status.send_replace(if idle {
+                    OwnerStatus::Idle
+                } else {
+                    OwnerStatus::Holding
+                });
                 return Ok(Wait::ForChange);
             }
             Step::Launch => self.launch(spec).await?,
@@ -230,16 +259,25 @@ impl Owner {
         }
         if self.guest.is_some() {
             let stopping = matches!(&self.asked, Some(asking) if asking.what == AskedFor::PowerOff);
-            return if stopping { GuestState::Stopping } else { GuestState::Running };
+            return if stopping {
+                GuestState::Stopping
+            } else {
+                GuestState::Running
+            };
         }
         if spec.run == RunIntent::Run && spec.start_generation > self.record.applied_start {
             // Drained: it starts again with the agent.
             return GuestState::Preparing;
         }
         if let Some((failure, message)) = &self.failure {
-            return GuestState::Failed { failure: *failure, message: message.clone() };
+            return GuestState::Failed {
+                failure: *failure,
+                message: message.clone(),
+            };
         }
-        GuestState::Stopped { cause: self.record.last_exit.clone().unwrap_or(ExitCause::Intent) }
+        GuestState::Stopped {
+            cause: self.record.last_exit.clone().unwrap_or(ExitCause::Intent),
+        }
     }
 
     async fn launch(&mut self, spec: &GuestSpec) -> Result<(), StepError> {
@@ -247,7 +285,8 @@ impl Owner {
         let since = *self.launching_since.get_or_insert_with(Instant::now);
         self.failure = None;
         self.panicked_at = None;
-        self.report(spec, GuestState::Preparing, self.applied_generation()).await?;
+        self.report(spec, GuestState::Preparing, self.applied_generation())
+            .await?;
         match launch(&self.cx, spec, &mut self.record, &mut self.specs).await {
             Ok(guest) => {
                 info!(instance = %self.instance, pid = guest.identity().pid, "the guest runs");
@@ -261,7 +300,9 @@ impl Owner {
                 self.settle_failed_launch().await?;
                 let stalled = since.elapsed() >= self.cx.guest_time(limits::LAUNCH_STALL);
                 let class = failed.failure().or_else(|| stalled.then(|| failed.stalled()));
-                let Some(class) = class else { return Err(failed.into()) };
+                let Some(class) = class else {
+                    return Err(failed.into());
+                };
                 error!(instance = %self.instance, error = chain(&failed), "the guest cannot be started");
                 self.failure = Some((class, chain(&failed)));
                 self.record.applied_start = spec.start_generation;
@@ -286,9 +327,13 @@ impl Owner {
     async fn ask(&mut self, spec: &GuestSpec, what: AskedFor, grace: Duration) -> Result<(), StepError> {
         let Some(guest) = &self.guest else { return Ok(()) };
         guest.power_down().await?;
-        self.asked = Some(Asking { what, deadline: Instant::now() + self.cx.guest_time(grace) });
+        self.asked = Some(Asking {
+            what,
+            deadline: Instant::now() + self.cx.guest_time(grace),
+        });
         if what == AskedFor::PowerOff {
-            self.report(spec, GuestState::Stopping, self.applied_generation()).await?;
+            self.report(spec, GuestState::Stopping, self.applied_generation())
+                .await?;
         }
         Ok(())
     }
@@ -306,7 +351,8 @@ impl Owner {
     }
 
     async fn end(&mut self, spec: &GuestSpec, cause: ExitCause) -> Result<(), StepError> {
-        self.report(spec, GuestState::Stopping, self.applied_generation()).await?;
+        self.report(spec, GuestState::Stopping, self.applied_generation())
+            .await?;
         if let Some(guest) = &self.guest {
             // `quit` lets QEMU flush what it holds; a monitor that refuses or is gone changes nothing about the end.
             if let Err(error) = guest.quit().await {
@@ -363,7 +409,12 @@ impl Owner {
     }
 
     /// Commits the observation if it differs from the last one.
-    async fn report(&mut self, spec: &GuestSpec, state: GuestState, applied_generation: u64) -> Result<(), StepError> {
+    async fn report(
+        &mut self,
+        spec: &GuestSpec,
+        state: GuestState,
+        applied_generation: u64,
+    ) -> Result<(), StepError> {
         let now = OffsetDateTime::now_utc();
         let since = match &self.reported {
             Some(seen) if seen.state == state => seen.since,
@@ -406,7 +457,9 @@ impl Owner {
     async fn wait_for_change(&mut self) -> bool {
         let wake = match &self.asked {
             // A guest that was not up yet misses the first press of its power button.
-            Some(asking) => asking.deadline.min(Instant::now() + limits::POWER_BUTTON_INTERVAL),
+            Some(asking) => asking
+                .deadline
+                .min(Instant::now() + limits::POWER_BUTTON_INTERVAL),
             None => Instant::now() + limits::CONSOLE_TRIM_INTERVAL,
         };
         let event = tokio::select! {
@@ -430,7 +483,9 @@ impl Owner {
             }
             return;
         }
-        let log = vmm::GuestFiles::in_dir(&self.cx.dirs.dir(&self.instance)).console.log;
+        let log = vmm::GuestFiles::in_dir(&self.cx.dirs.dir(&self.instance))
+            .console
+            .log;
         let trimmed = tokio::task::spawn_blocking(move || vmm::console::trim(&log)).await;
         if let Ok(Err(error)) = trimmed {
             warn!(instance = %self.instance, error = chain(&error), "the console log could not be bounded");

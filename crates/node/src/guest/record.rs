@@ -142,7 +142,11 @@ impl GuestDirs {
     /// # Errors
     /// The directory cannot be listed.
     pub fn list(&self) -> Result<Vec<InstanceId>, RecordError> {
-        let failed = |source| RecordError::Io { attempt: "listing", path: self.root.clone(), source };
+        let failed = |source| RecordError::Io {
+            attempt: "listing",
+            path: self.root.clone(),
+            source,
+        };
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.root).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
@@ -160,16 +164,33 @@ impl GuestDirs {
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(RecordError::Io { attempt: "reading", path, source }),
+            Err(source) => {
+                return Err(RecordError::Io {
+                    attempt: "reading",
+                    path,
+                    source,
+                });
+            }
         };
         if bytes.len() > limits::GUEST_RECORD_BYTES_MAX {
             let source = io::Error::from(io::ErrorKind::FileTooLarge);
-            return Err(RecordError::Io { attempt: "reading", path, source });
+            return Err(RecordError::Io {
+                attempt: "reading",
+                path,
+                source,
+            });
         }
         let record: GuestRecord =
-            serde_json::from_slice(&bytes).map_err(|source| RecordError::Malformed { path: path.clone(), source })?;
+            serde_json::from_slice(&bytes).map_err(|source| RecordError::Malformed {
+                path: path.clone(),
+                source,
+            })?;
         if record.version != VERSION || record.instance != *instance {
-            return Err(RecordError::Foreign { path, version: record.version, instance: record.instance });
+            return Err(RecordError::Foreign {
+                path,
+                version: record.version,
+                instance: record.instance,
+            });
         }
         Ok(Some(record))
     }
@@ -180,8 +201,15 @@ impl GuestDirs {
     /// It is not durable; the old one may or may not still be there.
     pub fn put(&self, record: &GuestRecord) -> Result<(), RecordError> {
         let path = self.record_file(&record.instance);
-        let bytes = serde_json::to_vec(record).map_err(|source| RecordError::Malformed { path: path.clone(), source })?;
-        replace_durably(&path, &bytes).map_err(|source| RecordError::Io { attempt: "writing", path, source })
+        let bytes = serde_json::to_vec(record).map_err(|source| RecordError::Malformed {
+            path: path.clone(),
+            source,
+        })?;
+        replace_durably(&path, &bytes).map_err(|source| RecordError::Io {
+            attempt: "writing",
+            path,
+            source,
+        })
     }
 
     /// Removes everything of the guest. Already gone is success.
@@ -191,9 +219,11 @@ impl GuestDirs {
     pub fn remove(&self, instance: &InstanceId) -> Result<(), RecordError> {
         let path = self.dir(instance);
         match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(RecordError::Io { attempt: "removing", path, source: error })
-            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RecordError::Io {
+                attempt: "removing",
+                path,
+                source: error,
+            }),
             _ => Ok(()),
         }
     }
@@ -209,14 +239,23 @@ fn make_private_dir(path: &Path) -> Result<(), RecordError> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(|source| RecordError::Io { attempt: "making", path: path.to_owned(), source })
+        .map_err(|source| RecordError::Io {
+            attempt: "making",
+            path: path.to_owned(),
+            source,
+        })
 }
 
 /// Replaces a file so that after a power cut it is the old or the new one, whole.
 pub(crate) fn replace_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let new = path.with_extension("new");
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
@@ -238,12 +277,16 @@ mod tests {
         let instance = InstanceId::random();
         assert_eq!(dirs.find(&instance).expect("readable"), None);
         dirs.ensure(&instance).expect("made");
-        let record = GuestRecord { stage: Stage::Starting, ..GuestRecord::new(instance.clone()) };
+        let record = GuestRecord {
+            stage: Stage::Starting,
+            ..GuestRecord::new(instance.clone())
+        };
         dirs.put(&record).expect("durable");
         assert_eq!(dirs.find(&instance).expect("readable"), Some(record));
         assert_eq!(dirs.list().expect("listed"), vec![instance.clone()]);
         std::fs::write(dirs.dir(&instance).join("record.json"), b"{").expect("damaged");
-        dirs.find(&instance).expect_err("a damaged record is unreadable, not absent");
+        dirs.find(&instance)
+            .expect_err("a damaged record is unreadable, not absent");
         dirs.remove(&instance).expect("removed");
         dirs.remove(&instance).expect("already gone is success");
         assert_eq!(dirs.find(&instance).expect("readable"), None);

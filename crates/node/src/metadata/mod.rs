@@ -50,7 +50,11 @@ impl MetadataIndex {
 
     fn find(&self, interface: &str) -> Option<Arc<GuestMetadata>> {
         let id = NetworkInterfaceId::parse(interface)?;
-        self.by_interface.read().expect("no writer panics").get(&id).cloned()
+        self.by_interface
+            .read()
+            .expect("no writer panics")
+            .get(&id)
+            .cloned()
     }
 }
 
@@ -68,7 +72,9 @@ pub async fn serve(
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
         // A connection beyond the bound is closed at once; clients retry.
-        let Ok(slot) = slots.clone().try_acquire_owned() else { continue };
+        let Ok(slot) = slots.clone().try_acquire_owned() else {
+            continue;
+        };
         let (index, mint) = (index.clone(), mint.clone());
         tokio::spawn(async move {
             serve_connection(connection, index, mint).await;
@@ -135,11 +141,17 @@ fn issue_token<B>(
     if request.headers().contains_key("x-forwarded-for") {
         return plain(StatusCode::FORBIDDEN, "403 - Forbidden");
     }
-    let ttl = request.headers().get(TOKEN_TTL_HEADER).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u32>().ok());
+    let ttl = request
+        .headers()
+        .get(TOKEN_TTL_HEADER)
+        .and_then(|v| v.to_str().ok())
+        .and_then(|v| v.parse::<u32>().ok());
     match ttl {
         Some(ttl) if (1..=TOKEN_TTL_SECONDS_MAX).contains(&ttl) => {
             let mut response = plain(StatusCode::OK, mint.issue(&metadata.instance, now, ttl));
-            response.headers_mut().insert(TOKEN_TTL_HEADER, HeaderValue::from(ttl));
+            response
+                .headers_mut()
+                .insert(TOKEN_TTL_HEADER, HeaderValue::from(ttl));
             response
         }
         _ => plain(StatusCode::BAD_REQUEST, "400 - Bad Request"),
@@ -155,7 +167,9 @@ fn refuse_without_token<B>(
     let unauthorized = || Some(plain(StatusCode::UNAUTHORIZED, "401 - Unauthorized"));
     match request.headers().get(TOKEN_HEADER) {
         Some(token) => {
-            let valid = token.to_str().is_ok_and(|t| mint.is_valid(&metadata.instance, now, t));
+            let valid = token
+                .to_str()
+                .is_ok_and(|t| mint.is_valid(&metadata.instance, now, t));
             if valid { None } else { unauthorized() }
         }
         None if metadata.options.tokens_required => unauthorized(),
@@ -169,9 +183,10 @@ fn render(answer: Answer) -> Response<Full<Bytes>> {
         Answer::Json(text) => plain(StatusCode::OK, text),
         Answer::Bytes(bytes) => {
             let mut response = plain(StatusCode::OK, bytes);
-            response
-                .headers_mut()
-                .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+            response.headers_mut().insert(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("application/octet-stream"),
+            );
             response
         }
         Answer::NotFound => plain(StatusCode::NOT_FOUND, "404 - Not Found"),

@@ -28,7 +28,12 @@ fn guest() -> GuestMetadata {
         public_keys: vec![("my-key".into(), "ssh-ed25519 AAAA my-key".into())],
         user_data: Some("IyEvYmluL3NoCg==".into()),
         tags: BTreeMap::from([("Name".into(), "web".into())]),
-        options: MetadataOptions { endpoint_enabled: true, tokens_required: true, hop_limit: 1, tags_enabled: false },
+        options: MetadataOptions {
+            endpoint_enabled: true,
+            tokens_required: true,
+            hop_limit: 1,
+            tags_enabled: false,
+        },
         interfaces: vec![MetadataInterface {
             interface: NetworkInterfaceId::random(),
             device_index: 0,
@@ -52,7 +57,9 @@ fn now() -> OffsetDateTime {
 }
 
 fn status(metadata: &GuestMetadata, mint: &TokenMint, request: http::request::Builder) -> u16 {
-    answer(metadata, mint, &request.body(()).expect("request builds"), now()).status().as_u16()
+    answer(metadata, mint, &request.body(()).expect("request builds"), now())
+        .status()
+        .as_u16()
 }
 
 #[test]
@@ -62,11 +69,32 @@ fn version_2_wants_a_token_and_version_1_only_what_the_options_say() {
     let path = "/latest/meta-data/instance-id";
     assert_eq!(status(&metadata, &mint, Request::get(path)), 401);
     let token = mint.issue(&metadata.instance, now(), 60);
-    assert_eq!(status(&metadata, &mint, Request::get(path).header("X-aws-ec2-metadata-token", &token)), 200);
-    assert_eq!(status(&metadata, &mint, Request::get(path).header("X-aws-ec2-metadata-token", "x")), 401);
+    assert_eq!(
+        status(
+            &metadata,
+            &mint,
+            Request::get(path).header("X-aws-ec2-metadata-token", &token)
+        ),
+        200
+    );
+    assert_eq!(
+        status(
+            &metadata,
+            &mint,
+            Request::get(path).header("X-aws-ec2-metadata-token", "x")
+        ),
+        401
+    );
     metadata.options.tokens_required = false;
     assert_eq!(status(&metadata, &mint, Request::get(path)), 200);
-    assert_eq!(status(&metadata, &mint, Request::get(path).header("X-aws-ec2-metadata-token", "x")), 401);
+    assert_eq!(
+        status(
+            &metadata,
+            &mint,
+            Request::get(path).header("X-aws-ec2-metadata-token", "x")
+        ),
+        401
+    );
     metadata.options.endpoint_enabled = false;
     assert_eq!(status(&metadata, &mint, Request::get(path)), 403);
 }
@@ -82,7 +110,14 @@ fn tokens_are_issued_as_aws_does() {
         assert_eq!(status(&metadata, &mint, put().header(ttl, bad)), 400, "{bad}");
     }
     assert_eq!(status(&metadata, &mint, put()), 400);
-    assert_eq!(status(&metadata, &mint, put().header(ttl, "60").header("X-Forwarded-For", "10.0.0.1")), 403);
+    assert_eq!(
+        status(
+            &metadata,
+            &mint,
+            put().header(ttl, "60").header("X-Forwarded-For", "10.0.0.1")
+        ),
+        403
+    );
     assert_eq!(status(&metadata, &mint, Request::get("/latest/api/token")), 405);
     assert_eq!(status(&metadata, &mint, Request::post("/latest/meta-data/")), 405);
 }
@@ -94,21 +129,41 @@ fn the_tree_lists_and_answers_as_aws_does() {
         Answer::Text(text) => text,
         other => panic!("{path}: {other:?}"),
     };
-    assert_eq!(text(&metadata, "/latest/meta-data/instance-id"), metadata.instance.to_string());
+    assert_eq!(
+        text(&metadata, "/latest/meta-data/instance-id"),
+        metadata.instance.to_string()
+    );
     assert_eq!(text(&metadata, "/2021-03-23/meta-data/public-keys/"), "0=my-key");
     assert_eq!(text(&metadata, "/latest/meta-data/public-keys/0/"), "openssh-key");
-    assert_eq!(text(&metadata, "/latest/meta-data/public-keys/0/openssh-key"), "ssh-ed25519 AAAA my-key");
-    assert_eq!(text(&metadata, "/latest/meta-data/network/interfaces/macs/"), "02:00:00:00:00:01/");
-    assert_eq!(text(&metadata, "/latest/meta-data/placement/region"), "eu-central-1");
+    assert_eq!(
+        text(&metadata, "/latest/meta-data/public-keys/0/openssh-key"),
+        "ssh-ed25519 AAAA my-key"
+    );
+    assert_eq!(
+        text(&metadata, "/latest/meta-data/network/interfaces/macs/"),
+        "02:00:00:00:00:01/"
+    );
+    assert_eq!(
+        text(&metadata, "/latest/meta-data/placement/region"),
+        "eu-central-1"
+    );
     let listing = text(&metadata, "/latest/meta-data/");
     assert!(listing.lines().any(|l| l == "placement/"), "{listing}");
     assert!(listing.lines().any(|l| l == "public-keys/"), "{listing}");
     assert!(!listing.contains("tags/"), "{listing}");
-    assert_eq!(tree::lookup(&metadata, "/latest/user-data"), Answer::Bytes(b"#!/bin/sh\n".to_vec()));
+    assert_eq!(
+        tree::lookup(&metadata, "/latest/user-data"),
+        Answer::Bytes(b"#!/bin/sh\n".to_vec())
+    );
     metadata.options.tags_enabled = true;
     assert_eq!(text(&metadata, "/latest/meta-data/tags/instance/Name"), "web");
     metadata.user_data = None;
-    for absent in ["/latest/user-data", "/latest/meta-data/iam/", "/1999-01-01/", "/latest/meta-data/x"] {
+    for absent in [
+        "/latest/user-data",
+        "/latest/meta-data/iam/",
+        "/1999-01-01/",
+        "/latest/meta-data/x",
+    ] {
         assert_eq!(tree::lookup(&metadata, absent), Answer::NotFound, "{absent}");
     }
     let Answer::Json(document) = tree::lookup(&metadata, "/latest/dynamic/instance-identity/document") else {

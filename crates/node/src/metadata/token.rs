@@ -39,7 +39,9 @@ impl TokenMint {
 
     /// True if the token was issued to `instance` and has not ended.
     pub fn is_valid(&self, instance: &InstanceId, now: OffsetDateTime, token: &str) -> bool {
-        let Ok(bytes) = URL_SAFE.decode(token) else { return false };
+        let Ok(bytes) = URL_SAFE.decode(token) else {
+            return false;
+        };
         if bytes.len() != LENGTH || bytes[0] != VERSION {
             return false;
         }

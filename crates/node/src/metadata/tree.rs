@@ -8,10 +8,34 @@ use std::collections::BTreeMap;
 
 /// Versions of the tree that clients ask for by date; all of them show the same tree here.
 const VERSIONS: &[&str] = &[
-    "1.0", "2007-01-19", "2007-03-01", "2007-08-29", "2007-10-10", "2007-12-15", "2008-02-01", "2008-09-01", "2009-04-04",
-    "2011-01-01", "2011-05-01", "2012-01-12", "2014-02-25", "2014-11-05", "2015-10-20", "2016-04-19", "2016-06-30",
-    "2016-09-02", "2018-03-28", "2018-08-17", "2018-09-24", "2019-10-01", "2020-10-27", "2021-01-03", "2021-03-23",
-    "2021-07-15", "2022-09-24", "latest",
+    "1.0",
+    "2007-01-19",
+    "2007-03-01",
+    "2007-08-29",
+    "2007-10-10",
+    "2007-12-15",
+    "2008-02-01",
+    "2008-09-01",
+    "2009-04-04",
+    "2011-01-01",
+    "2011-05-01",
+    "2012-01-12",
+    "2014-02-25",
+    "2014-11-05",
+    "2015-10-20",
+    "2016-04-19",
+    "2016-06-30",
+    "2016-09-02",
+    "2018-03-28",
+    "2018-08-17",
+    "2018-09-24",
+    "2019-10-01",
+    "2020-10-27",
+    "2021-01-03",
+    "2021-03-23",
+    "2021-07-15",
+    "2022-09-24",
+    "latest",
 ];
 
 /// What a path leads to.
@@ -39,7 +63,11 @@ pub fn lookup(metadata: &GuestMetadata, path: &str) -> Answer {
     }
     match rest {
         "" => {
-            let user_data = if metadata.user_data.is_some() { "\nuser-data" } else { "" };
+            let user_data = if metadata.user_data.is_some() {
+                "\nuser-data"
+            } else {
+                ""
+            };
             Answer::Text(format!("dynamic\nmeta-data{user_data}"))
         }
         "user-data" => match metadata.user_data.as_deref().map(decode_base64) {
@@ -68,14 +96,28 @@ fn leaf_or_listing(tree: &BTreeMap<String, String>, path: &str) -> Answer {
     if path == "public-keys" {
         let keys: Vec<String> = tree
             .iter()
-            .filter_map(|(k, v)| k.strip_prefix("public-keys/")?.strip_suffix("/.name").map(|i| format!("{i}={v}")))
+            .filter_map(|(k, v)| {
+                k.strip_prefix("public-keys/")?
+                    .strip_suffix("/.name")
+                    .map(|i| format!("{i}={v}"))
+            })
             .collect();
-        return if keys.is_empty() { Answer::NotFound } else { Answer::Text(keys.join("\n")) };
+        return if keys.is_empty() {
+            Answer::NotFound
+        } else {
+            Answer::Text(keys.join("\n"))
+        };
     }
-    let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
+    let prefix = if path.is_empty() {
+        String::new()
+    } else {
+        format!("{path}/")
+    };
     let mut children: Vec<String> = Vec::new();
     for key in tree.keys() {
-        let Some(rest) = key.strip_prefix(&prefix) else { continue };
+        let Some(rest) = key.strip_prefix(&prefix) else {
+            continue;
+        };
         if rest.ends_with(".name") && !rest.contains('/') {
             continue;
         }
@@ -87,7 +129,11 @@ fn leaf_or_listing(tree: &BTreeMap<String, String>, path: &str) -> Answer {
             children.push(child);
         }
     }
-    if children.is_empty() { Answer::NotFound } else { Answer::Text(children.join("\n")) }
+    if children.is_empty() {
+        Answer::NotFound
+    } else {
+        Answer::Text(children.join("\n"))
+    }
 }
 
 fn categories(metadata: &GuestMetadata) -> BTreeMap<String, String> {
@@ -143,7 +189,10 @@ fn interface_categories(
     put: &mut impl FnMut(&str, String) -> Option<String>,
 ) {
     let mut leaf = |name: &str, value: String| {
-        put(&format!("network/interfaces/macs/{}/{name}", interface.mac), value);
+        put(
+            &format!("network/interfaces/macs/{}/{name}", interface.mac),
+            value,
+        );
     };
     leaf("device-number", interface.device_index.to_string());
     leaf("interface-id", interface.interface.to_string());
@@ -160,7 +209,10 @@ fn interface_categories(
     leaf("vpc-ipv4-cidr-blocks", interface.vpc_cidr.clone());
     if let Some(public) = interface.public_address {
         leaf("public-ipv4s", public.to_string());
-        leaf(&format!("ipv4-associations/{public}"), interface.address.to_string());
+        leaf(
+            &format!("ipv4-associations/{public}"),
+            interface.address.to_string(),
+        );
     }
     if let Some(name) = &interface.public_dns_name {
         leaf("public-hostname", name.clone());
