@@ -96,7 +96,9 @@ pub(crate) fn encode(
         Some(_) => "application/octet-stream",
     };
     let mut message = Message::new(operation.response_code, content_type, body);
-    if message.body.is_empty() {
+    // Where the operation says itself what its body is, nothing is said in its place.
+    let says_type = |member: &MemberSchema| member.wire_name.eq_ignore_ascii_case("content-type");
+    if message.body.is_empty() || operation.output.members.iter().any(says_type) {
         message.headers.clear();
     }
     write::members(output, &mut message)?;

@@ -424,7 +424,11 @@ fn assert_mutations_fail(case: &Signed) {
         }
     }
     // A dot that becomes a slash leaves the same normalised path, which is the same request.
-    let path_bytes = if case.name == "dots" { 1..1 } else { 1..case.path.len() };
+    let path_bytes = if case.name == "dots" {
+        1..1
+    } else {
+        1..case.path.len()
+    };
     for at in path_bytes {
         if let Some(path) = flip(&case.path, at) {
             refused(Signed { path, ..clone() }, format!("path byte {at}"));
