@@ -31,7 +31,7 @@ impl Cloud {
             .expect("accounts");
         let authenticator = Authenticator::new(store.clone(), keys.clone());
         Self {
-            dir,
+            _dir: dir,
             store,
             keys,
             bootstrap,
