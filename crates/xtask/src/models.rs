@@ -275,6 +275,12 @@ fn reduce(source: &Source, names: &[String]) -> Result<Value> {
     for (name, operation) in all.iter().filter(|(name, _)| !operations.contains_key(*name)) {
         let mut words = Vec::new();
         if rest {
+            // A deprecated operation whose place another one has taken cannot be told from it.
+            let same_place =
+                |other: &&Value| other["http"] == operation["http"] && other["deprecated"] != true;
+            if operation["deprecated"] == true && all.values().any(|other| same_place(&other)) {
+                continue;
+            }
             words.push(text(&operation["http"]["method"])?.to_owned());
             words.push(text(&operation["http"]["requestUri"])?.to_owned());
             words.extend(needs(&source.model["shapes"], operation));

@@ -14,6 +14,7 @@ use aws_types::AwsError;
 use http::request::Parts;
 
 use crate::error_envelope;
+use crate::limits::ECHOED_VALUE_MAX;
 use crate::protocol::{Detected, Message, lookup};
 use crate::refusal::Refusal;
 use crate::xml::{self, XmlWriter};
@@ -37,27 +38,58 @@ fn is_common(name: &str) -> bool {
             .is_some_and(|prefix| prefix.eq_ignore_ascii_case("X-Amz-"))
 }
 
-/// Finds the operation by the parameter `Action`, without decoding the others.
+/// Finds the operation by the parameter `Action`, without decoding the others, and checks the API version.
 pub(crate) fn detect(
     service: &'static ServiceSchema,
     parts: &Parts,
     body: &[u8],
 ) -> Result<Detected, AwsError> {
     let query = parts.uri.query().unwrap_or_default().as_bytes();
-    let action = match form::find_value(query, "Action") {
-        Ok(Some(action)) => Ok(Some(action)),
-        Ok(None) => form::find_value(body, "Action"),
-        Err(error) => Err(error),
+    let value_of = |name: &str| {
+        let found = match form::find_value(query, name) {
+            Ok(None) => form::find_value(body, name),
+            found => found,
+        };
+        found.map_err(|error| error_envelope::decode_error(service, error))
     };
-    let action = action.map_err(|error| error_envelope::decode_error(service, error))?;
-    let Some(action) = action else {
+    let Some(action) = value_of("Action")? else {
         return Err(Refusal::NoAction.error_with(service, "The request must contain the parameter Action"));
     };
+    // A request without a version is taken to be of the current one: only people at a keyboard leave it out.
+    if let Some(version) = value_of("Version")?
+        && !has_version(service, &version)
+    {
+        let message = format!(
+            "The requested version ({}) of the service does not exist",
+            echoed(&version)
+        );
+        return Err(Refusal::UnknownVersion.error_with(service, message));
+    }
     lookup(service, &action).ok_or_else(|| {
-        let shown = &action[..action.floor_char_boundary(crate::limits::ECHOED_VALUE_MAX)];
-        let message = format!("The action {shown} is not valid for this web service.");
+        let message = format!(
+            "The action {} is not valid for this web service.",
+            echoed(&action)
+        );
         Refusal::UnknownAction.error_with(service, message)
     })
+}
+
+/// EC2 still serves every version since its first; the other services have one.
+fn has_version(service: &ServiceSchema, version: &str) -> bool {
+    let is_date = version.len() == 10
+        && version.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    match Protocol::for_service(service) {
+        Protocol::Ec2Query => is_date && ("2006-06-26"..=service.api_version).contains(&version),
+        _ => version == service.api_version,
+    }
+}
+
+/// As much of a caller's text as an error message repeats.
+fn echoed(text: &str) -> &str {
+    &text[..text.floor_char_boundary(ECHOED_VALUE_MAX)]
 }
 
 /// Decodes a form, and the parameters in the query string as if they were part of it.

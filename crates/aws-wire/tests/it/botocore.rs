@@ -110,7 +110,8 @@ pub fn describe(response: &Response<Bytes>) -> (u16, Value, String) {
     )
 }
 
-fn request_of(sample: &Value) -> (Parts, Bytes) {
+/// A request as the Python side describes it.
+pub fn request_of(sample: &Value) -> (Parts, Bytes) {
     let text = |key: &str| sample[key].as_str().expect("a text of the sample");
     let mut request = Request::builder().method(text("method")).uri(text("url"));
     for (name, value) in sample["headers"].as_object().expect("headers") {

@@ -2,6 +2,7 @@
 
 Reads one JSON request a line from stdin and answers one JSON line each:
   {"do": "samples", "service", "operation"}  -> requests as botocore serialises them, and outputs to encode
+  {"do": "requests", "service"}              -> a request for every operation of the whole model, required members only
   {"do": "parse", "service", "operation", "status", "headers", "body"}  -> what botocore makes of an answer
   {"do": "parse_error", ..., "error"}        -> what botocore makes of an error (`error` names its shape, if any)
 
@@ -178,24 +179,37 @@ def samples(request):
         parameters = {}
         if operation.input_shape is not None:
             parameters = Sampler(variant, False, query).sample(operation.input_shape)
-        prepared = serializer.serialize_to_request(parameters, operation)
-        prepare_request_dict(prepared, "http://localhost")
-        message = create_request_object(prepared).prepare()
-        body = message.body if message.body is not None else b""
-        inputs.append(
-            {
-                "variant": variant,
-                "method": message.method,
-                "url": message.url.removeprefix("http://localhost"),
-                "headers": {key: text(item) for key, item in message.headers.items()},
-                "body": base64.b64encode(body.encode() if isinstance(body, str) else body).decode(),
-                "canonical": canonical(parameters, query),
-            }
-        )
+        message = prepared(serializer.serialize_to_request(parameters, operation))
+        inputs.append({"variant": variant, "canonical": canonical(parameters, query), **message})
         if operation.output_shape is not None:
             value = Sampler(variant, True, query).sample(operation.output_shape)
             outputs.append({"variant": variant, "canonical": canonical(value, query)})
     return {"inputs": inputs, "outputs": outputs}
+
+
+def prepared(serialized):
+    prepare_request_dict(serialized, "http://localhost")
+    message = create_request_object(serialized).prepare()
+    body = message.body if message.body is not None else b""
+    return {
+        "method": message.method,
+        "url": message.url.removeprefix("http://localhost"),
+        "headers": {key: text(item) for key, item in message.headers.items()},
+        "body": base64.b64encode(body.encode() if isinstance(body, str) else body).decode(),
+    }
+
+
+def requests(request):
+    service = service_model(request["service"])
+    serializer = create_serializer(service.resolved_protocol, include_validation=False)
+    made = {}
+    for name in service.operation_names:
+        operation = service.operation_model(name)
+        parameters = {}
+        if operation.input_shape is not None:
+            parameters = Sampler("minimal", False, False).sample(operation.input_shape)
+        made[name] = prepared(serializer.serialize_to_request(parameters, operation))
+    return {"requests": made}
 
 
 def text(value):
@@ -237,7 +251,7 @@ def parse_error(request):
 
 def main():
     print(json.dumps({"botocore": botocore.__version__}), flush=True)
-    commands = {"samples": samples, "parse": parse, "parse_error": parse_error}
+    commands = {"samples": samples, "requests": requests, "parse": parse, "parse_error": parse_error}
     for line in sys.stdin:
         request = json.loads(line)
         try:
