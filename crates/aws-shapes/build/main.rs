@@ -36,6 +36,10 @@ fn main() {
         code.push_str("}\n");
     }
     let path = PathBuf::from(variable("OUT_DIR")).join("services.rs");
+    // An unchanged file keeps its time, so that nothing that uses it is built again.
+    if std::fs::read_to_string(&path).is_ok_and(|old| old == code) {
+        return;
+    }
     std::fs::write(&path, code).unwrap_or_else(|error| panic!("writing {}: {error}", path.display()));
 }
 

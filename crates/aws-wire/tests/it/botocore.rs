@@ -33,7 +33,7 @@ impl Peer {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("these tests need python3 with botocore: apt-get install python3, pip install botocore");
+            .expect("these tests need python3 with what tests/requirements.txt names");
         let requests = child.stdin.take().expect("a piped stdin");
         let answers = BufReader::new(child.stdout.take().expect("a piped stdout"));
         let mut peer = Self {
@@ -63,8 +63,7 @@ impl Peer {
             .expect("reading from the Python process");
         assert!(
             !line.is_empty(),
-            "the Python process ended; these tests need botocore: run `pip install botocore=={}`",
-            pinned_version()
+            "the Python process ended; these tests need botocore: run `pip install -r tests/requirements.txt`",
         );
         serde_json::from_str(&line).expect("the Python process answers JSON")
     }

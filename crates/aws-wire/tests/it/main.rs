@@ -4,5 +4,6 @@
 mod botocore;
 mod canonical;
 mod errors;
+mod literal;
 mod refused;
 mod routes;
