@@ -1,5 +1,5 @@
 //! The initramfs stage: from the kernel's first process to the real root. Loads the modules that the builder put
-//! in order under `/modules`, finds the root partition by its label, grows it to the end of its disk, mounts it
+//! in order under `/modules` (those of the root first, the others beside the mounting), finds the root partition by its label, grows it to the end of its disk, mounts it
 //! and becomes `guest init` there. Every step counts: this is part of each boot.
 
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::Instant;
 
 use rustix::mount::{MountFlags, mount, mount_move};
@@ -22,7 +22,8 @@ const ROOT_LABEL: &str = "spinifex-root";
 pub fn run() -> Result<(), GuestError> {
     mount_new("devtmpfs", "/dev", "devtmpfs")?;
     mount_new("sysfs", "/sys", "sysfs")?;
-    load_modules(Path::new("/modules"))?;
+    load_modules(Path::new("/modules/root"))?;
+    let others = thread::spawn(|| load_modules(Path::new("/modules/others")));
     let root = fetch_root()?;
     if let Err(error) = growth::grow_partition(&root) {
         eprintln!(
@@ -37,6 +38,10 @@ pub fn run() -> Result<(), GuestError> {
             "guest: the root file system stays as it is: {}",
             crate::error::chain(&error)
         );
+    }
+    // A module that is missing costs a device, not the boot.
+    if let Ok(Err(error)) = others.join() {
+        eprintln!("guest: {}", crate::error::chain(&error));
     }
     mount_move("/dev", "/root/dev").map_err(kernel("moving /dev to the root"))?;
     mount_move("/sys", "/root/sys").map_err(kernel("moving /sys to the root"))?;

@@ -103,10 +103,7 @@ mod tests {
         let mut bytes = table();
         assert_eq!(grown(&mut bytes, 2_097_153), Some(Some((65_536, 2_031_616))));
         assert_eq!(grown(&mut bytes, 2_097_153), Some(None));
-        assert_eq!(
-            grown(&mut bytes, 1 << 40),
-            Some(Some((65_536, 0xffff_fff8)))
-        );
+        assert_eq!(grown(&mut bytes, 1 << 40), Some(Some((65_536, 0xffff_fff8))));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub const METADATA_ANSWER_MAX: Duration = Duration::from_secs(5);
 /// How long the metadata service may be unreachable before the agent goes on without.
 pub const METADATA_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Largest metadata answer accepted: user data of 16 KiB, with room.
-pub const METADATA_BYTES_MAX: u64 = 64 << 10;
+pub const METADATA_BYTES_MAX: usize = 64 << 10;
 /// Life of the metadata token asked for, seconds; the whole start takes a fraction of it.
 pub const METADATA_TOKEN_SECS: u32 = 300;
 /// Connections served at once by the web server; one more is closed at once.

@@ -110,28 +110,47 @@ fn exchange(request: &str) -> io::Result<Vec<u8>> {
     stream.set_write_timeout(Some(METADATA_ANSWER_MAX))?;
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    stream.take(METADATA_BYTES_MAX).read_to_end(&mut answer)?;
+    let mut chunk = [0; 4096];
+    // Until the connection is closed, or earlier when the whole length is there.
+    while !is_whole(&answer) {
+        match stream.read(&mut chunk)? {
+            0 => break,
+            n if answer.len() + n > METADATA_BYTES_MAX => return Err(io::ErrorKind::FileTooLarge.into()),
+            n => answer.extend_from_slice(&chunk[..n]),
+        }
+    }
     Ok(answer)
+}
+
+/// True when a body of known length has arrived.
+fn is_whole(answer: &[u8]) -> bool {
+    let Some((head, body)) = split(answer) else {
+        return false;
+    };
+    matches!(header(head, "content-length").map(str::parse::<usize>), Some(Ok(length)) if body.len() >= length)
+}
+
+fn split(answer: &[u8]) -> Option<(&str, &[u8])> {
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
+    Some((std::str::from_utf8(&answer[..end]).ok()?, &answer[end + 4..]))
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    lines
+        .find(|(key, _)| key.trim().eq_ignore_ascii_case(name))
+        .map(|(_, value)| value.trim())
 }
 
 /// Status and body of an HTTP/1.1 answer whose connection was closed after it. The length is honoured when it is
 /// told, so that a broken-off body is not taken for a whole one.
 fn parse(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let head = std::str::from_utf8(&answer[..end]).ok()?;
-    let body = &answer[end + 4..];
+    let (head, body) = split(answer)?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    let header = |name: &str| {
-        let lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-        lines
-            .into_iter()
-            .find(|(key, _)| key.trim().eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim())
-    };
-    if header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
+    if header(head, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
         return Some((status, unchunk(body)?));
     }
-    match header("content-length").map(str::parse::<usize>) {
+    match header(head, "content-length").map(str::parse::<usize>) {
         Some(Ok(length)) => Some((status, body.get(..length)?.to_vec())),
         Some(Err(_)) => None,
         None => Some((status, body.to_vec())),

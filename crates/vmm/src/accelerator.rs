@@ -113,28 +113,19 @@ pub async fn probe_accelerator(
     if let Some(cached) = find_cached(&cache, &probe) {
         return Ok(cached);
     }
-    let written = |path: &Path| {
-        let path = path.to_owned();
-        move |source| ProbeError::Files { path, source }
-    };
-    fs::create_dir_all(run_dir).map_err(written(run_dir))?;
-    let initrd = run_dir.join("accelerator-probe.cpio");
-    fs::write(&initrd, initramfs::archive()).map_err(written(&initrd))?;
-
     let started = Instant::now();
-    probe.outcome = boot(hypervisor, Accelerator::Kvm, &kernel, &initrd).await;
+    probe.outcome = try_boot(hypervisor, Accelerator::Kvm, &kernel, run_dir).await?;
     probe.boot_ms = started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
     if probe.outcome == ProbeOutcome::Booted {
         probe.accelerator = Accelerator::Kvm;
     }
     tracing::info!(outcome = ?probe.outcome, ms = probe.boot_ms, "tried to boot a stock kernel under KVM");
 
-    drop(fs::remove_file(&initrd));
     let text = serde_json::to_string_pretty(&probe).expect("a probe has only string keys");
     let writing = cache.with_extension("new");
     fs::write(&writing, text)
         .and_then(|()| fs::rename(&writing, &cache))
-        .map_err(written(&cache))?;
+        .map_err(|source| ProbeError::Files { path: cache, source })?;
     Ok(probe)
 }
 
@@ -164,8 +155,31 @@ fn find_kernel(given: &[PathBuf]) -> Option<(PathBuf, u64, i64)> {
     })
 }
 
-/// Boots `kernel` to the marker under `accelerator`. Public to this crate so that the tests can boot under TCG.
-pub(crate) async fn boot(
+/// Boots `kernel` to the marker under `accelerator` and ends it again; `work` is a directory for a small file.
+///
+/// # Errors
+/// The file could not be written. A failed boot is an answer.
+pub async fn try_boot(
+    hypervisor: &Hypervisor,
+    accelerator: Accelerator,
+    kernel: &Path,
+    work: &Path,
+) -> Result<ProbeOutcome, ProbeError> {
+    let initrd = work.join("accelerator-probe.cpio");
+    fs::create_dir_all(work)
+        .and_then(|()| fs::write(&initrd, initramfs::archive()))
+        .map_err(|source| ProbeError::Files {
+            path: initrd.clone(),
+            source,
+        })?;
+    let outcome = boot(hypervisor, accelerator, kernel, &initrd).await;
+    if let Err(error) = fs::remove_file(&initrd) {
+        tracing::warn!(%error, path = ?initrd, "the probe's file stays behind");
+    }
+    Ok(outcome)
+}
+
+async fn boot(
     hypervisor: &Hypervisor,
     accelerator: Accelerator,
     kernel: &Path,

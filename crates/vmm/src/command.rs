@@ -90,7 +90,7 @@ fn machine(line: &mut Line, plan: &GuestPlan, accelerator: Accelerator) {
         "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
     );
     let Machine::Q35 = plan.machine;
-    let mut machine = String::from("q35,memory-backend=memory,vmport=off,hpet=off,graphics=off");
+    let mut machine = String::from("q35,memory-backend=memory,vmport=off,hpet=off");
     if let Firmware::Uefi { code, vars } = &plan.firmware {
         for (node, path, read_only) in [("firmware-code", code, true), ("firmware-vars", vars, false)] {
             let file = json!({"driver": "file", "filename": path});

@@ -24,7 +24,7 @@ pub mod process;
 pub mod qmp;
 mod sys;
 
-pub use accelerator::{Accelerator, AcceleratorProbe, ProbeOutcome, probe_accelerator};
+pub use accelerator::{Accelerator, AcceleratorProbe, ProbeOutcome, probe_accelerator, try_boot};
 pub use error::{AdoptError, ProbeError, ProcessError, QmpError, SpawnError};
 pub use event::{GuestEvent, RunState};
 pub use guest::{Adoption, Guest, adopt, find_unrecorded, kill_recorded, spawn};
