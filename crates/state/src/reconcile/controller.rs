@@ -11,6 +11,7 @@ use crate::engine::{EngineWatch, WatchItem};
 use crate::limits;
 use crate::record::table_range;
 use crate::store::Store;
+use futures_util::FutureExt;
 use rand::Rng;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -234,6 +235,8 @@ impl Runner {
     }
 
     async fn pass(&self, cause: PassCause) -> Wait {
+        // Wakes up to here are this pass's: it reads the store after them.
+        let _ = self.shared.wake.notified().now_or_never();
         let started = OffsetDateTime::now_utc();
         self.shared.status().phase = Phase::Running;
         let context = PassContext {

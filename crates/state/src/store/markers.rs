@@ -18,19 +18,25 @@ pub(super) fn key(id: TxnId) -> Key {
     Key::of(&[space::MARKER, &id.to_string()])
 }
 
-#[derive(Default)]
 pub(super) struct Sweeper {
-    swept: Mutex<Option<Instant>>,
+    swept: Mutex<Instant>,
 }
 
 impl Sweeper {
+    /// The first sweep is due a while after the store was opened.
+    pub(super) fn new() -> Sweeper {
+        Sweeper {
+            swept: Mutex::new(Instant::now()),
+        }
+    }
+
     /// Starts a sweep if one is due.
     pub(super) fn after_commit(&self, store: &Store) {
         let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        if swept.is_some_and(|at| at.elapsed() < limits::MARKER_SWEEP_EVERY) {
+        if swept.elapsed() < limits::MARKER_SWEEP_EVERY {
             return;
         }
-        *swept = Some(Instant::now());
+        *swept = Instant::now();
         drop(swept);
         let store = store.clone();
         tokio::spawn(async move { sweep(&store).await });

@@ -85,7 +85,7 @@ impl Store {
             inner: Arc::new(Inner {
                 engine,
                 lanes,
-                markers: markers::Sweeper::default(),
+                markers: markers::Sweeper::new(),
             }),
         }
     }
