@@ -74,8 +74,8 @@ pub struct InterfaceSpec {
 /// Most store operations (and compares) that creating one interface adds to a transaction. Beyond it each transaction
 /// that creates interfaces has at most four more: subnet cursor, node counter, public pool, and one for each pool tried.
 pub fn operations_per_interface(groups: usize, tags: usize, public: bool) -> usize {
-    // Row, subnet index, instance index, MAC, address row; an entry per group; three per tag; public row and queue row.
-    5 + groups + 3 * tags + if public { 2 } else { 0 }
+    // Row, subnet index, instance index, MAC, address row; an entry per group; two per tag; public row and queue row.
+    5 + groups + 2 * tags + if public { 2 } else { 0 }
 }
 
 /// Makes an interface: takes its address, its MAC, its device number and, if asked for, a public address.

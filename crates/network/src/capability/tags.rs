@@ -9,7 +9,7 @@ use crate::records::TagRow;
 use async_trait::async_trait;
 use aws_shapes::ec2;
 use aws_types::tag::{Tag, collect_tags};
-use aws_types::{AccountId, AwsError, Tags, catalogue, limits};
+use aws_types::{AccountId, Arn, AwsError, Region, Tags, catalogue, limits};
 use state::{Record, Scope, Store, StoreError, Tx};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -60,6 +60,15 @@ impl TagKind {
     /// The type as DescribeTags and ARNs name it.
     pub fn resource_type(&self) -> &'static str {
         self.resource_type
+    }
+
+    /// ARN of a resource of this kind. Images and snapshots have no account in theirs.
+    pub fn arn(&self, region: &Region, account: AccountId, id: &str) -> Arn {
+        let resource = format!("{}/{id}", self.resource_type);
+        match self.resource_type {
+            "image" | "snapshot" => Arn::without_account("ec2", region, resource),
+            _ => Arn::new("ec2", region, account, resource),
+        }
     }
 
     /// The kind's error for an id that does not exist.
@@ -153,14 +162,13 @@ pub async fn put(
     Ok(())
 }
 
-/// Adds tags to a resource that exists, replacing values of keys it has; the number of tags is judged here.
+/// Judges whether a resource that exists may get more tags; [`put`] them in the same transaction.
 ///
 /// # Errors
 /// `TagLimitExceeded` above 50 tags that are not AWS's own.
-pub async fn add(
+pub async fn check_room(
     tx: &Tx,
     account: AccountId,
-    resource_type: &str,
     resource: &str,
     tags: &Tags,
 ) -> Result<(), NetworkError> {
@@ -185,7 +193,7 @@ pub async fn add(
             ))
             .into());
     }
-    put(tx, account, resource_type, resource, tags).await
+    Ok(())
 }
 
 /// What DeleteTags takes away from a resource.

@@ -97,11 +97,6 @@ impl Query {
         })
     }
 
-    /// The filters.
-    pub(crate) fn filters(&self) -> &Filters {
-        &self.filters
-    }
-
     /// Keeps the records that were named; all of them if none was.
     ///
     /// # Errors

@@ -5,7 +5,11 @@
 //! and a line in [`register`].
 
 mod describe;
+mod groups;
+mod interfaces;
+mod routing;
 pub(crate) mod shared;
+mod tagging;
 mod vpcs;
 
 use crate::capability::names::DNS_SUFFIX_DEFAULT;
@@ -92,4 +96,20 @@ pub fn register(registry: &mut Registry, network: &Network) {
     registry.register(vpcs::DescribeVpcs(room()));
     registry.register(vpcs::DescribeVpcAttribute(room()));
     registry.register(vpcs::DescribeSubnets(room()));
+    registry.register(routing::tables::DescribeRouteTables(room()));
+    registry.register(routing::gateways::DescribeInternetGateways(room()));
+    registry.register(routing::acls::DescribeNetworkAcls(room()));
+    registry.register(interfaces::DescribeNetworkInterfaces(room()));
+    registry.register(interfaces::addresses::DescribeAddresses(room()));
+    registry.register(groups::describe::DescribeSecurityGroups(room()));
+    registry.register(groups::describe_rules::DescribeSecurityGroupRules(room()));
+    registry.register(groups::create::CreateSecurityGroup(room()));
+    registry.register(groups::delete::DeleteSecurityGroup(room()));
+    registry.register(groups::authorize::AuthorizeSecurityGroupIngress(room()));
+    registry.register(groups::authorize::AuthorizeSecurityGroupEgress(room()));
+    registry.register(groups::revoke::RevokeSecurityGroupIngress(room()));
+    registry.register(groups::revoke::RevokeSecurityGroupEgress(room()));
+    registry.register(tagging::CreateTags(room()));
+    registry.register(tagging::DeleteTags(room()));
+    registry.register(tagging::DescribeTags(room()));
 }

@@ -6,7 +6,7 @@ use aws_shapes::ec2;
 use aws_types::{AccountId, Arn, Region, Tags};
 
 /// The permissions of one direction: rules with equal protocol and ports are one permission, in the order in which
-/// the first of them was made.
+/// the rules are given.
 pub fn permissions<'a>(rules: impl IntoIterator<Item = &'a SecurityGroupRule>) -> Vec<ec2::IpPermission> {
     let mut permissions: Vec<(RuleTraffic, ec2::IpPermission)> = Vec::new();
     for row in rules {
