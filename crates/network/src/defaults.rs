@@ -15,13 +15,15 @@ use crate::records::{
     RouteTableAssociation, RouteTarget, SecurityGroup, SecurityGroupRule, Subnet, Vpc, VpcNumbers,
 };
 use crate::rule::{Rule, RulePeer, RuleTraffic};
+use async_trait::async_trait;
 use aws_types::ids::{
     DhcpOptionsId, InternetGatewayId, NetworkAclAssociationId, NetworkAclId, RouteTableAssociationId,
     RouteTableId, SecurityGroupId, SecurityGroupRuleId, SubnetId, VpcCidrAssociationId, VpcId,
 };
 use aws_types::{AccountId, AvailabilityZone, AwsError, Region};
+use iam::AccountInitializer;
 use ipnet::Ipv4Net;
-use state::{Scope, Store, Tx};
+use state::{Scope, Store, StoreError, Tx};
 use std::net::Ipv4Addr;
 use time::OffsetDateTime;
 
@@ -51,7 +53,8 @@ pub async fn ensure_default_network(
 ) -> Result<(), AwsError> {
     let result = store
         .update(|tx: Tx| async move {
-            ensure_default_network_in(&tx, account, region, zones, OffsetDateTime::now_utc()).await
+            ensure_default_network_in(&tx, account, region, zones, OffsetDateTime::now_utc()).await?;
+            Ok::<_, NetworkError>(())
         })
         .await;
     result.map_err(update_error)
@@ -67,7 +70,7 @@ pub async fn ensure_default_network_in(
     region: &Region,
     zones: &[AvailabilityZone],
     now: OffsetDateTime,
-) -> Result<(), NetworkError> {
+) -> Result<(), StoreError> {
     let scope = Scope::account(account);
     if tx
         .find::<DefaultNetwork>(&scope, DefaultNetwork::ID)
@@ -135,6 +138,29 @@ pub async fn ensure_default_network_in(
     Ok(())
 }
 
+/// What this room owes each account at its birth: its default network. The system's account, which has no users, gets none.
+#[derive(Clone, Debug)]
+pub struct DefaultNetworks {
+    /// The region served.
+    pub region: Region,
+    /// Its zones, in order.
+    pub zones: Vec<AvailabilityZone>,
+}
+
+#[async_trait]
+impl AccountInitializer for DefaultNetworks {
+    fn name(&self) -> &'static str {
+        "default-network"
+    }
+
+    async fn ensure(&self, tx: &Tx, account: AccountId) -> Result<(), StoreError> {
+        if account == AccountId::SYSTEM {
+            return Ok(());
+        }
+        ensure_default_network_in(tx, account, &self.region, &self.zones, OffsetDateTime::now_utc()).await
+    }
+}
+
 /// A VPC to be made.
 struct NewVpc {
     account: AccountId,
@@ -152,7 +178,7 @@ struct MadeVpc {
 }
 
 /// Makes a VPC with main table, default group and default list.
-async fn make_vpc(tx: &Tx, new: NewVpc) -> Result<MadeVpc, NetworkError> {
+async fn make_vpc(tx: &Tx, new: NewVpc) -> Result<MadeVpc, StoreError> {
     let account = new.account;
     let vpc = Vpc {
         account,
@@ -241,15 +267,13 @@ pub(crate) fn all_traffic(group: &SecurityGroup, direction: Direction, peer: Rul
     }
 }
 
-/// The next VPC number of the cloud.
-async fn take_number(tx: &Tx) -> Result<u32, NetworkError> {
+/// The next VPC number of the cloud. One beyond the last is refused by the record's validation.
+async fn take_number(tx: &Tx) -> Result<u32, StoreError> {
     let numbers = tx.find::<VpcNumbers>(&Scope::NONE, VpcNumbers::ID).await?;
     let number = numbers.map_or(1, |numbers| numbers.next);
-    if number > limits::VPC_NUMBER_MAX {
-        tracing::error!("every VPC number of the cloud was used");
-        return Err(AwsError::internal().into());
-    }
-    tx.put(&VpcNumbers { next: number + 1 })?;
+    tx.put(&VpcNumbers {
+        next: number.saturating_add(1),
+    })?;
     Ok(number)
 }
 

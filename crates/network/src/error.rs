@@ -6,6 +6,7 @@
 //! is logged with its cause.
 
 use aws_types::{AwsError, ErrorCode};
+use iam::capability::CapabilityError;
 use state::{StoreError, UpdateError};
 use std::error::Error;
 use thiserror::Error as ThisError;
@@ -24,6 +25,15 @@ pub enum NetworkError {
 impl From<AwsError> for NetworkError {
     fn from(error: AwsError) -> NetworkError {
         NetworkError::Refused(error)
+    }
+}
+
+impl From<CapabilityError> for NetworkError {
+    fn from(error: CapabilityError) -> NetworkError {
+        match error {
+            CapabilityError::Refused(error) => NetworkError::Refused(error),
+            CapabilityError::Store(error) => NetworkError::Store(error),
+        }
     }
 }
 

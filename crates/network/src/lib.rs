@@ -28,7 +28,7 @@ mod reconcile;
 pub mod records;
 pub mod rule;
 
-pub use defaults::{DEFAULT_VPC_BLOCK, ensure_default_network, ensure_default_network_in};
+pub use defaults::{DEFAULT_VPC_BLOCK, DefaultNetworks, ensure_default_network, ensure_default_network_in};
 pub use error::{NetworkError, store_error, update_error};
 pub use ops::{Network, Settings, register};
 pub use pool::ensure_public_pool;

@@ -15,7 +15,7 @@ use aws_types::ids::{AddressAssociationId, NetworkInterfaceId, random_hex17};
 use aws_types::{AccountId, AwsError, catalogue};
 use ipnet::Ipv4Net;
 use node_spec::{NetworkObservation, NetworkSpec};
-use state::{Scope, Store, Tx};
+use state::{Scope, Store, StoreError, Tx};
 use std::net::Ipv4Addr;
 use time::{Duration, OffsetDateTime};
 
@@ -69,7 +69,7 @@ pub async fn ensure_public_pool(store: &Store, block: Ipv4Net) -> Result<PublicP
 ///
 /// # Errors
 /// The store could not be read.
-pub(crate) async fn has_pool(tx: &Tx) -> Result<bool, NetworkError> {
+pub(crate) async fn has_pool(tx: &Tx) -> Result<bool, StoreError> {
     Ok(tx
         .list::<PublicPool>(&Scope::NONE)
         .await?

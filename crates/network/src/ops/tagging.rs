@@ -22,6 +22,7 @@ use aws_types::tag::check_key_is_not_reserved;
 use aws_types::{AwsError, Tags, catalogue};
 use aws_wire::call::Call;
 use aws_wire::operation::{AccessRequest, DryRun, Operation};
+use iam::capability::account_active;
 use state::Tx;
 
 const TAG_FILTERS: &[&str] = &["key", "value", "resource-id", "resource-type", "tag"];
@@ -100,6 +101,7 @@ async fn apply(
         let checked = network
             .store()
             .update(|tx: Tx| async move {
+                account_active(&tx, call.account()).await?;
                 for id in resources {
                     check_one(network, &tx, call, id, change).await?;
                 }
@@ -113,6 +115,7 @@ async fn apply(
         let committed = network
             .store()
             .update(|tx: Tx| async move {
+                account_active(&tx, call.account()).await?;
                 for id in batch {
                     check_one(network, &tx, call, id, change).await?;
                     change_one(network, &tx, call, id, change).await?;

@@ -14,11 +14,14 @@ use crate::rule::request::{RequestedRule, ScalarRule, read_permissions, read_sca
 use crate::rule::{Family, Rule, render};
 use async_trait::async_trait;
 use aws_shapes::ec2::{self, operations};
+use aws_shapes::{OperationSchema, OperationShape};
 use aws_types::ids::SecurityGroupRuleId;
 use aws_types::{AwsError, Tags, catalogue};
 use aws_wire::call::Call;
 use aws_wire::operation::{AccessRequest, DryRun, Operation};
-use state::Tx;
+use iam::capability::account_active;
+use iam::capability::client_token::{self, TokenClaim};
+use state::{Scope, Tx};
 use std::collections::BTreeSet;
 
 const INGRESS: &str = "ec2:AuthorizeSecurityGroupIngress";
@@ -189,6 +192,13 @@ fn with_rule_tags(
     requests
 }
 
+fn schema_of(direction: Direction) -> &'static OperationSchema {
+    match direction {
+        Direction::Ingress => operations::AuthorizeSecurityGroupIngress::SCHEMA,
+        Direction::Egress => operations::AuthorizeSecurityGroupEgress::SCHEMA,
+    }
+}
+
 async fn authorize(
     network: &Network,
     call: &Call,
@@ -204,12 +214,18 @@ async fn authorize(
         return Err(catalogue::INVALID_PARAMETER_VALUE
             .error("The request names too many rules and tags at once. Split it into several requests."));
     }
+    let claim = &TokenClaim::of(call, schema_of(direction), None)?;
     let rows = network
         .store()
         .update(|tx: Tx| async move {
+            account_active(&tx, call.account()).await?;
+            if let Some(ids) = client_token::find(&tx, claim).await? {
+                return made_before(&tx, call, &ids).await;
+            }
             let group = target.fetch(&tx, call.account()).await?;
             let rules = resolve_rules(&tx, &group, requested, Resolve::Existing).await?;
             let rows = add_rules(&tx, group, direction, rules, requested, tags).await?;
+            client_token::keep(&tx, claim, rows.iter().map(|row| row.id.to_string()).collect())?;
             call.finish_dry_run()?;
             Ok::<_, NetworkError>(rows)
         })
@@ -219,6 +235,16 @@ async fn authorize(
         .iter()
         .map(|row| render::rule(network.region(), row, tags))
         .collect())
+}
+
+/// The rules that an earlier attempt of the same call made, without those that are gone since.
+async fn made_before(tx: &Tx, call: &Call, ids: &[String]) -> Result<Vec<SecurityGroupRule>, NetworkError> {
+    let scope = Scope::account(call.account());
+    let mut rows = Vec::with_capacity(ids.len());
+    for id in ids {
+        rows.extend(tx.find::<SecurityGroupRule>(&scope, id).await?);
+    }
+    Ok(rows)
 }
 
 async fn add_rules(

@@ -13,11 +13,14 @@ use crate::rule::RulePeer;
 use crate::rule::request::is_plain_text;
 use crate::{capability::launch::find_group_by_name, cidr};
 use async_trait::async_trait;
+use aws_shapes::OperationShape;
 use aws_shapes::ec2::{self, operations};
 use aws_types::ids::{SecurityGroupId, VpcId};
 use aws_types::{AwsError, Tags, catalogue};
 use aws_wire::call::Call;
 use aws_wire::operation::{AccessRequest, DryRun, Operation};
+use iam::capability::account_active;
+use iam::capability::client_token::{self, TokenClaim};
 use state::{Scope, Tx};
 
 const ACTION: &str = "ec2:CreateSecurityGroup";
@@ -82,19 +85,31 @@ impl Operation for CreateSecurityGroup {
         input: ec2::CreateSecurityGroupRequest,
     ) -> Result<ec2::CreateSecurityGroupResult, AwsError> {
         let checked = &check(&input)?;
-        let group = self
+        let claim = &TokenClaim::of(call, operations::CreateSecurityGroup::SCHEMA, None)?;
+        let id = self
             .0
             .store()
             .update(|tx: Tx| async move {
-                let group = create(&tx, call, checked).await?;
+                account_active(&tx, call.account()).await?;
+                let id = match client_token::find(&tx, claim)
+                    .await?
+                    .and_then(|ids| ids.into_iter().next())
+                {
+                    Some(made) => made,
+                    None => {
+                        let group = create(&tx, call, checked).await?;
+                        client_token::keep(&tx, claim, vec![group.id.to_string()])?;
+                        group.id.to_string()
+                    }
+                };
                 call.finish_dry_run()?;
-                Ok::<_, NetworkError>(group)
+                Ok::<_, NetworkError>(id)
             })
             .await
             .map_err(update_error)?;
-        let arn = self.0.arn(group.account, tags::SECURITY_GROUP, group.id.as_str());
+        let arn = self.0.arn(call.account(), tags::SECURITY_GROUP, &id);
         Ok(ec2::CreateSecurityGroupResult {
-            group_id: Some(group.id.to_string()),
+            group_id: Some(id),
             security_group_arn: Some(arn.to_string()),
             tags: wire_tags(&checked.tags),
         })

@@ -13,6 +13,7 @@ use aws_shapes::ec2::{self, operations};
 use aws_types::{AwsError, catalogue};
 use aws_wire::call::Call;
 use aws_wire::operation::{AccessRequest, DryRun, Operation};
+use iam::capability::account_active;
 use state::{Scope, Tx};
 
 const ACTION: &str = "ec2:DeleteSecurityGroup";
@@ -52,6 +53,7 @@ impl Operation for DeleteSecurityGroup {
             .0
             .store()
             .update(|tx: Tx| async move {
+                account_active(&tx, call.account()).await?;
                 let group = target.fetch(&tx, call.account()).await?;
                 delete(&tx, &group).await?;
                 call.finish_dry_run()?;

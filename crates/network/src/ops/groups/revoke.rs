@@ -19,6 +19,7 @@ use aws_types::ids::SecurityGroupRuleId;
 use aws_types::{AwsError, catalogue};
 use aws_wire::call::Call;
 use aws_wire::operation::{AccessRequest, DryRun, Operation};
+use iam::capability::account_active;
 use state::{Scope, Tx};
 
 const INGRESS: &str = "ec2:RevokeSecurityGroupIngress";
@@ -164,6 +165,7 @@ async fn revoke(
     network
         .store()
         .update(|tx: Tx| async move {
+            account_active(&tx, call.account()).await?;
             let group = target.fetch(&tx, call.account()).await?;
             let own = [group.vpc.as_str(), group.id.as_str()];
             let mut existing = tx.list_by_index::<SecurityGroupRule>("group", &own).await?;
