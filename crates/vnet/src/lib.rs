@@ -7,21 +7,38 @@
 //! Everything is routed; there is no bridge. One namespace is one network's router. Its state is a complete
 //! [`NetworkProgram`]; [`Vnet::apply`] makes the kernel equal to it and reads it back.
 
+mod check;
+mod compile;
+mod converge;
+mod dhcp;
+mod engine;
 mod error;
+mod host;
+mod kernel;
 pub mod limits;
+mod metadata;
 mod program;
+mod record;
+mod ruleset;
+mod sys;
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ipnet::Ipv4Net;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{Receiver, channel};
 
-pub use error::VnetError;
+use engine::Engine;
+pub use error::{ProgramError, VnetError};
+pub use host::host_address;
 pub use program::{
     DhcpOptions, EdgeProgram, Generation, Group, GroupId, MacAddress, MacAddressError, Metadata, NetworkId,
-    NetworkProgram, Peer, Port, PortId, PortKind, PortNumber, PortRange, Protocol, Route, RouteTable, RouteTarget,
-    Rule, Subnet, SubnetId, TableNumber,
+    NetworkProgram, Peer, Port, PortId, PortKind, PortNumber, PortRange, Protocol, Route, RouteTable,
+    RouteTarget, Rule, Subnet, SubnetId, TableNumber,
 };
 
 /// Where an engine keeps itself apart from others on the same host.
@@ -97,47 +114,72 @@ impl MetadataConnection {
 }
 
 /// The engine: one a cloud and host. All methods may be called from any task, in any order and in parallel; work on
-/// one network is serialised, work on different ones is not. Dropping it leaves the kernel as it is.
-#[derive(Debug)]
+/// one network is serialised. Dropping it leaves the kernel as it is and closes the listeners.
 pub struct Vnet {
-    config: Config,
+    engine: Arc<Engine>,
+    connections: Mutex<Receiver<MetadataConnection>>,
+}
+
+impl std::fmt::Debug for Vnet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vnet")
+            .field("config", self.config())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Vnet {
-    /// Opens the engine: probes what it needs, adopts the namespaces of this cloud and has their listeners up
-    /// when it returns.
+    /// Opens the engine: adopts the namespaces of this cloud and has their listeners up when it returns. Needs root
+    /// and libnftables.
     pub async fn open(config: Config) -> Result<Vnet, VnetError> {
-        Ok(Vnet { config })
+        let (queue, connections) = channel(limits::METADATA_WAITING_MAX);
+        let runtime = Handle::current();
+        let engine = tokio::task::spawn_blocking(move || Engine::open(config, runtime, queue)).await;
+        let engine = Arc::new(engine.map_err(|_| VnetError::Worker)??);
+        Ok(Vnet {
+            engine,
+            connections: Mutex::new(connections),
+        })
     }
 
     /// The configuration it was opened with.
     pub fn config(&self) -> &Config {
-        &self.config
+        self.engine.config()
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Engine) -> Result<T, VnetError> + Send + 'static,
+    ) -> Result<T, VnetError> {
+        let engine = Arc::clone(&self.engine);
+        tokio::task::spawn_blocking(move || work(&engine))
+            .await
+            .map_err(|_| VnetError::Worker)?
     }
 
     /// Makes the kernel equal to the program and reads it back. Flows that stay allowed lose no packet; flows that
-    /// are no longer allowed end with it.
+    /// are no longer allowed end with it. Public addresses are routed from the edge when it returns.
     pub async fn apply(&self, program: &NetworkProgram) -> Result<Applied, VnetError> {
-        let _ = program;
-        Err(VnetError::Unbuilt)
+        let program = program.clone();
+        self.run(move |engine| engine.apply(&program)).await
     }
 
     /// Removes a network with everything in it. Already gone is success.
     pub async fn remove(&self, network: &NetworkId) -> Result<(), VnetError> {
-        let _ = network;
-        Err(VnetError::Unbuilt)
+        let network = network.clone();
+        self.run(move |engine| engine.remove(&network)).await
     }
 
     /// The networks that exist here, also half-made ones.
     pub async fn list_networks(&self) -> Result<Vec<CarriedNetwork>, VnetError> {
-        Err(VnetError::Unbuilt)
+        self.run(|engine| Ok(engine.list_networks())).await
     }
 
     /// Attaches to the port's persistent tap and returns the descriptor for the hypervisor (`fd=`, virtio-net
     /// header on). The tap outlives it. Fails with [`VnetError::TapBusy`] while another descriptor is attached.
     pub async fn open_tap(&self, network: &NetworkId, port: &PortId) -> Result<OwnedFd, VnetError> {
-        let _ = (network, port);
-        Err(VnetError::Unbuilt)
+        let (network, port) = (network.clone(), port.clone());
+        self.run(move |engine| engine.open_tap(&network, &port)).await
     }
 
     /// Moves the far end of a [`PortKind::Veth`] port into a namespace and renames it there.
@@ -148,30 +190,33 @@ impl Vnet {
         namespace: OwnedFd,
         name: &str,
     ) -> Result<(), VnetError> {
-        let _ = (network, port, namespace, name);
-        Err(VnetError::Unbuilt)
+        let (network, port, name) = (network.clone(), port.clone(), name.to_owned());
+        self.run(move |engine| engine.hand_over_veth(&network, &port, &namespace, &name))
+            .await
     }
 
     /// Makes the edge namespace, the host's side of it and the host's routes and translation equal to the program.
     /// Public addresses of networks are routed by `apply`, before or after this.
     pub async fn ensure_edge(&self, program: &EdgeProgram) -> Result<Applied, VnetError> {
-        let _ = program;
-        Err(VnetError::Unbuilt)
+        let program = program.clone();
+        self.run(move |engine| engine.ensure_edge(&program)).await
     }
 
     /// Removes every network, the edge and what `ensure_edge` set on the host. Nothing of this cloud is left.
     pub async fn teardown_all(&self) -> Result<(), VnetError> {
-        Err(VnetError::Unbuilt)
+        self.run(Engine::teardown_all).await
     }
 
     /// The next metadata connection of any network; waits for one. Several tasks may wait.
     pub async fn accept_metadata(&self) -> MetadataConnection {
-        std::future::pending().await
+        match self.connections.lock().await.recv().await {
+            Some(connection) => connection,
+            None => std::future::pending().await,
+        }
     }
 }
 
-/// The first candidate that overlaps no address, route or interface of the host; none if all do.
+/// The first candidate that overlaps no address and no route of the host but the default one; none if all do.
 pub fn choose_public_pool(candidates: &[Ipv4Net]) -> Result<Option<Ipv4Net>, VnetError> {
-    let _ = candidates;
-    Err(VnetError::Unbuilt)
+    host::choose_pool(candidates)
 }

@@ -102,7 +102,11 @@ impl FromStr for MacAddress {
             let part = parts.next().filter(|part| part.len() == 2).ok_or_else(wrong)?;
             *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
         }
-        if parts.next().is_some() { Err(wrong()) } else { Ok(MacAddress(bytes)) }
+        if parts.next().is_some() {
+            Err(wrong())
+        } else {
+            Ok(MacAddress(bytes))
+        }
     }
 }
 
@@ -277,7 +281,10 @@ pub struct Metadata {
 
 impl Default for Metadata {
     fn default() -> Metadata {
-        Metadata { enabled: true, hop_limit: 1 }
+        Metadata {
+            enabled: true,
+            hop_limit: 1,
+        }
     }
 }
 
@@ -340,7 +347,10 @@ pub struct PortRange {
 
 impl PortRange {
     /// All ports.
-    pub const ALL: PortRange = PortRange { from: 0, to: u16::MAX };
+    pub const ALL: PortRange = PortRange {
+        from: 0,
+        to: u16::MAX,
+    };
 
     /// One port.
     pub const fn one(port: u16) -> PortRange {
