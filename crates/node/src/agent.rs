@@ -206,6 +206,11 @@ impl Agent {
         self.consoles.clone()
     }
 
+    /// Guests of which anything is on this machine.
+    pub fn guests_held(&self) -> usize {
+        self.guests.borrow().values().filter(|status| *status.borrow() == OwnerStatus::Holding).count()
+    }
+
     /// Stops every guest in order and waits, at most until `bound`, that nothing of any guest runs here. Their intent is
     /// untouched: they start again with the next agent. True if nothing is left.
     pub async fn drain(&self, bound: Duration) -> bool {

@@ -3,6 +3,7 @@
 //! | Module | What |
 //! |---|---|
 //! | `init` | a new directory becomes a cloud: tag, pool, configuration |
+//! | `operator` | what the operator's commands are answered from |
 //! | `cloud` | opens the store, keys and pool, and starts agent, reconcilers and gateway, in that order |
 //!
 //! The order of the end is the reverse. An ordinary end touches no guest; `spx down` drains them and then removes what the
@@ -10,6 +11,9 @@
 
 mod cloud;
 mod init;
+mod operator;
+
+pub use operator::Operator;
 
 use crate::admin::server::{self, Ending};
 use crate::cli::Up;
