@@ -86,12 +86,18 @@ impl Node {
         self.children.get(name)
     }
 
-    /// The entries numbered from 1, up to the first gap.
+    /// The entries numbered from 1. A list with a hole is refused (identity.md R12): whoever left one out by mistake
+    /// must not act on the rest.
     pub(super) fn numbered(&self) -> Result<Vec<(String, &Node)>, DecodeError> {
         let mut entries = Vec::new();
         loop {
             let number = (entries.len() + 1).to_string();
             let Some(node) = self.children.get(&number) else {
+                let is_number = |name: &String| name.bytes().all(|letter| letter.is_ascii_digit());
+                if self.children.keys().filter(|name| is_number(name)).count() > entries.len() {
+                    let detail = format!("The list has an entry beyond a missing number {number}.");
+                    return Err(DecodeError::Malformed { detail });
+                }
                 return Ok(entries);
             };
             if entries.len() == FORM_LIST_MAX {

@@ -96,13 +96,13 @@ fn wrong_requests_get_the_error_of_their_service() {
             ec2,
             "POST /",
             "Action=DescribeRegions&Filter.2.Name=a",
-            "UnknownParameter",
+            "MalformedQueryString",
         ),
         (
             ec2,
             "POST /",
             "Action=DescribeRegions&Filter.0.Name=a",
-            "UnknownParameter",
+            "MalformedQueryString",
         ),
         (
             ec2,

@@ -33,17 +33,17 @@ fn names_become_a_tree_and_unread_values_are_named() {
 }
 
 #[test]
-fn lists_end_at_the_first_gap() {
-    let root = parse("Id.1=a&Id.3=c&Id.01=x").expect("a good form");
-    let ids = root.child("Id").expect("ids");
-    let read: Vec<_> = ids
-        .numbered()
-        .expect("within bounds")
-        .iter()
-        .map(|(_, node)| node.value())
-        .collect();
-    assert_eq!(read, [Some("a")]);
-    assert_eq!(root.first_unread().as_deref(), Some("Id.01"));
+fn a_list_with_a_hole_is_refused() {
+    let numbers = |form: &str| {
+        let root = parse(form).expect("a good form");
+        let ids = root.child("Id").expect("ids");
+        ids.numbered().map(|entries| entries.len())
+    };
+    assert_eq!(numbers("Id.1=a&Id.2=b").expect("dense"), 2);
+    assert_eq!(numbers("Id.Name=a").expect("no entries"), 0);
+    for form in ["Id.1=a&Id.3=c", "Id.2=b", "Id.0=a&Id.1=b", "Id.1=a&Id.01=x"] {
+        assert!(numbers(form).is_err(), "{form}");
+    }
 }
 
 #[test]
