@@ -131,8 +131,11 @@ pub trait BlockDevice: Send + Sync + std::fmt::Debug {
         extents_max: usize,
     ) -> Result<Vec<Extent>, DeviceError>;
 
-    /// Flushes, then refuses everything else. A second close does nothing. The seal of a volume is written by whoever
-    /// opened it, after this succeeded.
+    /// Whether this open still owns the volume; [`DeviceError::Fenced`] once a higher generation does.
+    async fn check_owner(&self) -> Result<(), DeviceError>;
+
+    /// Finishes what was admitted, flushes, seals the generation with a durable receipt, and lets the volume go. Everything
+    /// later is refused with [`DeviceError::Closed`]. A second close does nothing. A poisoned or fenced device is not sealed.
     async fn close(&self) -> Result<(), DeviceError>;
 }
 

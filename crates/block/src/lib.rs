@@ -13,6 +13,13 @@
 //! Records, claims and attachments belong to `state`, `compute` and `node`.
 
 pub mod device;
+mod durable;
+pub mod export;
+pub mod file;
 pub mod id;
 pub mod limits;
+pub mod memory;
+pub mod nbd;
 pub mod provider;
+mod sync_gate;
+mod sys;

@@ -160,7 +160,7 @@ pub enum CreateVolumePlan {
     /// Make it, from this snapshot if any.
     New {
         /// The record to publish once the bytes are durable.
-        record: VolumeRecord,
+        record: Box<VolumeRecord>,
         /// The snapshot to clone.
         clone_of: Option<SnapshotRecord>,
     },
@@ -339,13 +339,13 @@ impl Catalog {
             }
         };
         Ok(CreateVolumePlan::New {
-            record: VolumeRecord {
+            record: Box::new(VolumeRecord {
                 volume: request.volume.clone(),
                 handle: VolumeHandle::mint(),
                 capacity_bytes: request.capacity.required_bytes,
                 original,
                 ownership: Ownership::default(),
-            },
+            }),
             clone_of,
         })
     }
@@ -491,22 +491,29 @@ impl Catalog {
         }))
     }
 
-    /// Plans ImportSnapshot of a file of `file_bytes`.
+    /// The snapshot that the same import made before. It needs no file any more.
+    pub fn find_import(&self, request: &ImportSnapshot) -> Result<Option<SnapshotView>, ProviderError> {
+        let Some(existing) = self.find_snapshot(&request.snapshot)? else {
+            return Ok(None);
+        };
+        let same = matches!(&existing.origin, SnapshotOrigin::Import { digest } if *digest == request.digest)
+            && existing.view.source_volume == request.source_volume;
+        if same {
+            Ok(Some(existing.view.clone()))
+        } else {
+            Err(conflict(existing))
+        }
+    }
+
+    /// The record of a new import of a file of `file_bytes`; [`Self::find_import`] found none.
     pub fn plan_import_snapshot(
         &self,
         request: &ImportSnapshot,
         file_bytes: u64,
         capabilities: &Capabilities,
         now_unix_ms: u64,
-    ) -> Result<SnapshotPlan, ProviderError> {
+    ) -> Result<SnapshotRecord, ProviderError> {
         const OPERATION: &str = "import snapshot";
-        let origin = SnapshotOrigin::Import {
-            digest: request.digest.clone(),
-        };
-        if let Some(existing) = self.find_snapshot(&request.snapshot)? {
-            let same = existing.origin == origin && existing.view.source_volume == request.source_volume;
-            return existing_or_conflict(existing, same);
-        }
         if file_bytes == 0 {
             return Err(invalid(OPERATION, Argument::ImportFile));
         }
@@ -516,7 +523,7 @@ impl Catalog {
             CapacityRange::exactly(size_bytes),
             capabilities.volume_bytes_max,
         )?;
-        Ok(SnapshotPlan::New(SnapshotRecord {
+        Ok(SnapshotRecord {
             view: SnapshotView {
                 snapshot: request.snapshot.clone(),
                 handle: SnapshotHandle::mint(),
@@ -525,8 +532,10 @@ impl Catalog {
                 state: SnapshotState::Completed,
                 source_volume: request.source_volume.clone(),
             },
-            origin,
-        }))
+            origin: SnapshotOrigin::Import {
+                digest: request.digest.clone(),
+            },
+        })
     }
 
     /// Plans CopySnapshot.
@@ -674,8 +683,12 @@ fn existing_or_conflict(existing: &SnapshotRecord, same: bool) -> Result<Snapsho
     if same {
         Ok(SnapshotPlan::Existing(existing.view.clone()))
     } else {
-        Err(ProviderError::AlreadyExists((&existing.view.snapshot).into()))
+        Err(conflict(existing))
     }
+}
+
+fn conflict(existing: &SnapshotRecord) -> ProviderError {
+    ProviderError::AlreadyExists((&existing.view.snapshot).into())
 }
 
 fn check_source_volume(

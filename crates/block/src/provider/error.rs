@@ -169,6 +169,9 @@ pub enum ProviderError {
     /// The volume is published or open, and the call needs it not to be.
     #[error("volume {0} is in use")]
     VolumeInUse(VolumeId),
+    /// The volume is not published, so nobody may open it.
+    #[error("volume {0} is not published")]
+    NotPublished(VolumeId),
     /// This provider cannot do that.
     #[error("this provider has no {0}")]
     UnsupportedCapability(Capability),
@@ -234,6 +237,7 @@ impl ProviderError {
             | Self::AlreadyExists(_)
             | Self::NotFound(_)
             | Self::VolumeInUse(_)
+            | Self::NotPublished(_)
             | Self::UnsupportedCapability(_)
             | Self::Fenced { .. }
             | Self::NoSpace { .. }

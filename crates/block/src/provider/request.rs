@@ -280,6 +280,8 @@ pub struct SealReceipt {
     pub generation: Generation,
     /// Who ended it.
     pub sealed_by: SealedBy,
+    /// A sync failed under this generation: writes after the last good flush may be lost.
+    pub sync_failed: bool,
     /// When, in milliseconds since 1970.
     pub sealed_at_unix_ms: u64,
 }
