@@ -86,3 +86,29 @@ fn the_writer_does_not_make_a_record_different() {
     assert!(same_record(a, b));
     assert!(!same_record(a, c) && !same_record(a, d) && !same_record(a, b""));
 }
+
+#[test]
+fn the_order_of_an_envelopes_fields_does_not_matter() {
+    let stored = |value: &str| crate::engine::KeyValue {
+        key: key_of::<Sample>(&Scope::account("000000000001"), "s-1"),
+        value: value.to_owned().into(),
+        create_revision: crate::result::Revision(1),
+        mod_revision: crate::result::Revision(1),
+        version: 1,
+    };
+    for value in [
+        r#"{"v":3,"w":"spx","d":{"id":"s-1","size":7,"note":"x"}}"#,
+        r#"{"v":3,"d":{"id":"s-1","size":7,"note":"x"}}"#,
+        r#"{ "d" : {"id":"s-1","size":7,"note":"x"}, "w":"spx", "v":3 }"#,
+    ] {
+        let sample: Sample = super::decode(&stored(value)).expect(value);
+        assert_eq!((sample.size, sample.note.as_deref()), (7, Some("x")));
+    }
+    for value in [
+        r#"{"v":31,"w":"spx","d":{"id":"s-1","size":7,"note":"x"}}"#,
+        r#"{"v":3"#,
+        r#"{"v":,"d":{}}"#,
+    ] {
+        assert!(super::decode::<Sample>(&stored(value)).is_err(), "{value}");
+    }
+}

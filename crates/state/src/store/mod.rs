@@ -29,7 +29,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The store.
+/// The store. The file of an embedded engine is closed when the last clone is dropped. Under tokio's paused test clock
+/// use the memory engine: an answer from redb's writer thread looks like idleness there, and the time bounds fire.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,

@@ -5,6 +5,7 @@
 
 mod conformance;
 mod crash;
+mod fault;
 mod fixture;
 mod reconcile;
 mod reopen;
@@ -40,7 +41,9 @@ on_every_engine! {
     bytes::deleting_a_range_is_one_revision,
     bytes::lost_answers_are_resolved,
     bytes::the_canary_reads_back,
+    linearizable::histories_of_many_clients_have_one_order,
     records::records_round_trip,
+    records::indexes_page_at_one_revision,
     records::inserts_and_uniques_are_typed,
     records::indexes_follow_their_records,
     records::a_failing_closure_writes_nothing,

@@ -214,6 +214,64 @@ pub(crate) async fn indexes_follow_their_records(fixture: Fixture) {
     assert_eq!(store.revision().await.expect("readable"), before);
 }
 
+pub(crate) async fn indexes_page_at_one_revision(fixture: Fixture) {
+    let store = fixture.store();
+    // More than a page of the store, so that lists go over several.
+    let machines: Vec<Machine> = (0..2_500)
+        .map(|n| machine("1", &format!("m{n:04}"), "n"))
+        .collect();
+    for block in machines.chunks(250) {
+        put_all(&store, block).await;
+    }
+    assert_eq!(
+        store.list::<Machine>(&account("1")).await.expect("readable"),
+        machines
+    );
+    let by_index = store
+        .list_by_index::<Machine>("by-network", &["1", "n"])
+        .await
+        .expect("readable");
+    assert_eq!(by_index, machines);
+
+    let mut walked = Vec::new();
+    let mut request = PageRequest {
+        limit: 700,
+        ..PageRequest::default()
+    };
+    loop {
+        let page = store
+            .page_by_index::<Machine>("by-network", &["1", "n"], request.clone())
+            .await
+            .expect("readable");
+        walked.extend(page.rows.into_iter().map(|row| row.record));
+        // A machine leaves the index, another changes, a third is new; this walk's revision has them as they were.
+        put_all(
+            &store,
+            &[machine("1", "m2499", "other"), machine("1", "zzz", "n")],
+        )
+        .await;
+        request.at = Some(page.revision);
+        match page.next {
+            Some(next) => request.after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(walked, machines);
+    // Without the revision a walk sees what is there now, from where it was.
+    let last = PageRequest {
+        after: request.after,
+        at: None,
+        ..PageRequest::default()
+    };
+    let page = store
+        .page_by_index::<Machine>("by-network", &["1", "n"], last)
+        .await
+        .expect("readable");
+    let ids: Vec<String> = page.rows.into_iter().map(|row| row.record.id).collect();
+    assert_eq!(ids.len(), 400);
+    assert_eq!(ids.last().map(String::as_str), Some("zzz"));
+}
+
 pub(crate) async fn a_failing_closure_writes_nothing(fixture: Fixture) {
     let store = fixture.store();
     let outcome: Outcome = store
