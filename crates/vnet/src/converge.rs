@@ -133,7 +133,7 @@ pub(crate) fn converge(
     work.routes(&wanted)?;
     work.rules()?;
     if work.changed {
-        work.compare(&ruleset, &wanted)?;
+        work.compare(&ruleset, &wanted, &devices)?;
     }
     Ok(Converged {
         changed: work.changed,
@@ -415,8 +415,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Reads everything back and compares.
-    fn compare(&mut self, ruleset: &Ruleset, wanted: &Wanted) -> Result<(), VnetError> {
+    /// Reads everything back and compares. Devices that others made meanwhile are theirs to finish.
+    fn compare(
+        &mut self,
+        ruleset: &Ruleset,
+        wanted: &Wanted,
+        devices: &BTreeMap<String, u32>,
+    ) -> Result<(), VnetError> {
         let mut differences = ruleset.observed().differences(&Observed::parse(&nft::list()?));
         let mut check = |same: bool, what: &str| {
             if !same {
@@ -440,6 +445,9 @@ impl Work<'_> {
         let present: BTreeSet<RouteEntry> = present.into_iter().map(|(entry, _)| entry).collect();
         check(ours && present == wanted.routes, "routes");
         for link in links::list(&mut self.netlink)? {
+            if devices.get(&link.name) != Some(&link.index) {
+                continue;
+            }
             check(self.keeps(&link), &link.name);
             let wanted = self.desired.links.iter().find(|wanted| wanted.name == link.name);
             let same = wanted.is_none_or(|wanted| {

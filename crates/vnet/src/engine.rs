@@ -293,8 +293,7 @@ impl Engine {
         program: &NetworkProgram,
     ) -> Result<Converged, VnetError> {
         let desired = compile::network(program, self.config.mtu, &compile::transit_name(number));
-        let mut edge = lock(&self.edge);
-        let edge = edge.ensure_namespace(&self.edge_name())?;
+        let edge = lock(&self.edge).ensure_namespace(&self.edge_name())?;
         namespace.run(|| converge(&desired, Some(edge.as_fd())))
     }
 

@@ -192,6 +192,70 @@ fn taps_are_persistent_and_have_one_user() {
 }
 
 #[test]
+fn a_tap_carries_frames_with_a_virtio_header() {
+    use std::io::{Read, Write};
+    let lab = Lab::new();
+    let mut program = two_ports();
+    program.ports[1].kind = PortKind::Tap;
+    lab.apply(&program);
+    let tap = lab
+        .runtime
+        .block_on(lab.vnet().open_tap(&program.network, &"b".into()))
+        .expect("the tap opens");
+    let mut tap = std::fs::File::from(tap);
+    let mac = [2, 0, 0, 0, 1, 11];
+    let frame = |sender: Ipv4Addr, target: Ipv4Addr| {
+        let mut frame = vec![0; 10];
+        frame.extend_from_slice(&[0xff; 6]);
+        frame.extend_from_slice(&mac);
+        frame.extend_from_slice(&[0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1]);
+        frame.extend_from_slice(&mac);
+        frame.extend_from_slice(&sender.octets());
+        frame.extend_from_slice(&[0; 6]);
+        frame.extend_from_slice(&target.octets());
+        frame
+    };
+    let router = Ipv4Addr::new(10, 0, 1, 1);
+    tap.write_all(&frame(A, router))
+        .expect("a forged question is taken");
+    tap.write_all(&frame(B, router)).expect("a question is taken");
+    let mut answer = [0; 128];
+    let length = tap.read(&mut answer).expect("an answer arrives");
+    let arp = &answer[10..length];
+    assert_eq!(arp[..6], mac, "to the guest");
+    assert_eq!(arp[20..22], [0, 2], "a reply");
+    assert_eq!(arp[28..32], router.octets(), "from the router");
+    assert_eq!(arp[38..42], B.octets(), "the forged question got none");
+}
+
+#[test]
+fn a_pool_is_chosen_that_overlaps_nothing() {
+    let lab = Lab::new();
+    let blocks = |list: &[&str]| {
+        list.iter()
+            .map(|text| text.parse().expect("a block"))
+            .collect::<Vec<_>>()
+    };
+    let chosen = |list: &[&str]| vnet::choose_public_pool(&blocks(list)).expect("the host is read");
+    let free: ipnet::Ipv4Net = "198.19.240.0/20".parse().expect("a block");
+    assert_eq!(
+        chosen(&[
+            "198.18.0.0/20",
+            "192.0.2.128/25",
+            "198.16.0.0/12",
+            "198.19.240.0/20"
+        ]),
+        Some(free)
+    );
+    assert_eq!(
+        chosen(&["198.18.4.0/24"]),
+        None,
+        "inside the pool of a cloud on this host"
+    );
+    drop(lab);
+}
+
+#[test]
 fn teardown_removes_namespaces_that_no_record_names() {
     let lab = Lab::new();
     sh(&format!("ip netns add spx-{}-77", lab.tag));

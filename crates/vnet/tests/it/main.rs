@@ -8,5 +8,6 @@ mod groups;
 mod lab;
 mod lifecycle;
 mod metadata;
+mod scale;
 mod spoofing;
 mod traffic;

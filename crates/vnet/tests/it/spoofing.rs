@@ -99,3 +99,59 @@ fn a_guest_reaches_no_socket_of_the_router() {
         "the router answers no echo"
     );
 }
+
+#[test]
+fn frames_of_other_kinds_are_dropped() {
+    let lab = Lab::new();
+    let (program, a, _b) = pair(&lab);
+    let namespace = lab.namespace_of(&program);
+    let dropped = |kind: &str| {
+        let chain = crate::lab::within(&namespace, || crate::lab::sh("nft list table netdev guard"));
+        let chain = chain
+            .split("chain p1010_")
+            .nth(1)
+            .expect("a's chain is there")
+            .to_owned();
+        let rule = chain
+            .lines()
+            .find(|line| line.contains(kind))
+            .expect("the rule is there");
+        let count = rule
+            .split("packets ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next());
+        count
+            .and_then(|count| count.parse::<u64>().ok())
+            .expect("the rule counts")
+    };
+    let send = |frame: &str| {
+        let escaped: String = frame
+            .split_whitespace()
+            .map(|byte| format!("\\x{byte}"))
+            .collect();
+        a.sh(&format!(
+            "busybox printf '{escaped}' | socat -u STDIN INTERFACE:eth0"
+        ));
+    };
+    let source = "02 00 00 00 01 0a";
+    let ipv4 = "45 00 00 1c 00 00 00 00 40";
+    let padding = "00 ".repeat(40);
+    let before = dropped("ether type != ip");
+    send(&format!(
+        "ff ff ff ff ff ff {source} 81 00 00 05 08 00 {ipv4} 11 00 00 {padding}"
+    ));
+    send(&format!(
+        "33 33 00 00 00 01 {source} 86 dd 60 00 00 00 00 00 3a ff {padding}"
+    ));
+    assert!(dropped("ether type != ip") >= before + 2, "a VLAN tag and IPv6");
+    let before = dropped("udp sport 67");
+    send(&format!(
+        "ff ff ff ff ff ff {source} 08 00 {ipv4} 11 00 00 0a 00 01 0a ff ff ff ff 00 43 00 44 00 08 00 00 {padding}"
+    ));
+    assert_eq!(dropped("udp sport 67"), before + 1, "a DHCP server's packet");
+    let before = dropped("icmp type redirect");
+    send(&format!(
+        "02 00 00 00 00 00 {source} 08 00 {ipv4} 01 00 00 0a 00 01 0a 0a 00 01 0b 05 01 00 00 00 00 00 00 {padding}"
+    ));
+    assert_eq!(dropped("icmp type redirect"), before + 1);
+}

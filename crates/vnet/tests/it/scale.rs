@@ -1,0 +1,44 @@
+//! What a change costs with many rules: printed, and bounded loosely so that a regression of kind shows.
+
+use std::time::{Duration, Instant};
+
+use vnet::{Generation, Outcome};
+
+use crate::lab::{Lab, block, group, network, port, tcp};
+
+#[test]
+fn a_change_among_many_rules_is_quick() {
+    let lab = Lab::new();
+    let mut program = network("net");
+    for index in 0..50u8 {
+        let rules = (0..60)
+            .map(|rule| tcp(1000 + rule, block(&format!("10.{index}.{rule}.0/24"))))
+            .collect();
+        program
+            .groups
+            .push(group(&format!("group-{index}"), rules, vec![]));
+    }
+    for last in 10..110u8 {
+        let names = [
+            format!("group-{}", last % 50),
+            format!("group-{}", (last + 7) % 50),
+        ];
+        program
+            .ports
+            .push(port(&format!("p{last}"), 1, last, &[&names[0], &names[1]]));
+    }
+    let timed = |program: &vnet::NetworkProgram| {
+        let started = Instant::now();
+        (lab.apply(program).outcome, started.elapsed())
+    };
+    let (outcome, first) = timed(&program);
+    assert_eq!(outcome, Outcome::Changed);
+    let (outcome, same) = timed(&program);
+    assert_eq!(outcome, Outcome::Unchanged);
+    program.groups[3].ingress.pop();
+    program.generation = Generation(2);
+    let (outcome, change) = timed(&program);
+    assert_eq!(outcome, Outcome::Changed);
+    println!("100 ports, 3000 rules: first {first:?}, unchanged {same:?}, one rule {change:?}");
+    assert!(change < Duration::from_secs(2), "{change:?}");
+}
