@@ -113,13 +113,29 @@ pub struct Audit {
 impl Audit {
     /// Opens `DIR/log/audit.jsonl`.
     pub(crate) fn open(dir: &Path) -> Result<Self, GatewayError> {
-        let failed = |source| GatewayError::File { attempted: "create", path: dir.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(failed)?;
+        let failed = |source| GatewayError::File {
+            attempted: "create",
+            path: dir.to_owned(),
+            source,
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(dir)
+            .map_err(failed)?;
         let path = dir.join("audit.jsonl");
-        let open = open_file(&path)
-            .map_err(|source| GatewayError::File { attempted: "open", path: path.clone(), source })?;
+        let open = open_file(&path).map_err(|source| GatewayError::File {
+            attempted: "open",
+            path: path.clone(),
+            source,
+        })?;
         let file_bytes_max = limits::AUDIT_FILE_BYTES_MAX;
-        Ok(Self { path, open: Mutex::new(open), failing: AtomicBool::new(false), file_bytes_max })
+        Ok(Self {
+            path,
+            open: Mutex::new(open),
+            failing: AtomicBool::new(false),
+            file_bytes_max,
+        })
     }
 
     /// False while lines cannot be written.
@@ -129,10 +145,12 @@ impl Audit {
 
     /// Writes one line.
     pub(crate) fn record(&self, line: &AuditLine) {
-        let written = serde_json::to_vec(line).map_err(std::io::Error::from).and_then(|mut bytes| {
-            bytes.push(b'\n');
-            self.append(&bytes)
-        });
+        let written = serde_json::to_vec(line)
+            .map_err(std::io::Error::from)
+            .and_then(|mut bytes| {
+                bytes.push(b'\n');
+                self.append(&bytes)
+            });
         if let Err(error) = &written
             && self.is_writable()
         {
@@ -166,7 +184,11 @@ impl Audit {
 }
 
 fn open_file(path: &Path) -> std::io::Result<Open> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)?;
     let bytes = file.metadata()?.len();
     Ok(Open { file, bytes })
 }
@@ -178,9 +200,14 @@ mod tests {
     #[test]
     fn files_rotate_and_no_line_is_lost() {
         let dir = tempfile::tempdir().expect("a directory");
-        let audit = Audit { file_bytes_max: 100, ..Audit::open(dir.path()).expect("opened") };
+        let audit = Audit {
+            file_bytes_max: 100,
+            ..Audit::open(dir.path()).expect("opened")
+        };
         for number in 0..12 {
-            audit.append(format!("{number:029}\n").as_bytes()).expect("written");
+            audit
+                .append(format!("{number:029}\n").as_bytes())
+                .expect("written");
         }
         let mut lines: Vec<String> = Vec::new();
         for name in ["audit.jsonl.3", "audit.jsonl.2", "audit.jsonl.1", "audit.jsonl"] {
@@ -196,8 +223,14 @@ mod tests {
     fn an_existing_file_is_continued() {
         let dir = tempfile::tempdir().expect("a directory");
         for _ in 0..2 {
-            Audit::open(dir.path()).expect("opened").append(b"x\n").expect("written");
+            Audit::open(dir.path())
+                .expect("opened")
+                .append(b"x\n")
+                .expect("written");
         }
-        assert_eq!(std::fs::read_to_string(dir.path().join("audit.jsonl")).expect("there"), "x\nx\n");
+        assert_eq!(
+            std::fs::read_to_string(dir.path().join("audit.jsonl")).expect("there"),
+            "x\nx\n"
+        );
     }
 }

@@ -11,8 +11,8 @@ use aws_types::AwsError;
 use aws_wire::refusal::Refusal;
 use aws_wire::sigv4::canonical::hex_sha256;
 use aws_wire::sigv4::{
-    PathStyle, PresentFault, Presented, RequestView, SigningKey, VerifyFault, check_required_headers, check_time,
-    verify,
+    PathStyle, PresentFault, Presented, RequestView, SigningKey, VerifyFault, check_required_headers,
+    check_time, verify,
 };
 use iam::records::AccountState;
 use iam::{AuthFault, Authenticator, Credential};
@@ -36,11 +36,21 @@ pub(crate) struct Stop {
 impl Stop {
     /// Refused for its form.
     pub(crate) fn refused(error: AwsError) -> Self {
-        Self { error, verdict: Verdict::Refused, retry_after: None, failure: None }
+        Self {
+            error,
+            verdict: Verdict::Refused,
+            retry_after: None,
+            failure: None,
+        }
     }
 
     fn unauthenticated(error: AwsError, failure: Option<Refusal>) -> Self {
-        Self { error, verdict: Verdict::Unauthenticated, retry_after: None, failure }
+        Self {
+            error,
+            verdict: Verdict::Unauthenticated,
+            retry_after: None,
+            failure,
+        }
     }
 
     fn counted(refusal: Refusal, service: &ServiceSchema) -> Self {
@@ -85,7 +95,10 @@ pub(crate) async fn authenticate(
     })?;
     let scope = &presented.scope;
     if route.known && !serves_region(service, own_region, &scope.region) {
-        let message = format!("Credential should be scoped to a valid region, not '{}': use '{own_region}'.", scope.region);
+        let message = format!(
+            "Credential should be scoped to a valid region, not '{}': use '{own_region}'.",
+            scope.region
+        );
         return Err(Stop::unauthenticated(
             Refusal::SignatureDiffers.error_with(service, message),
             Some(Refusal::SignatureDiffers),
@@ -93,7 +106,11 @@ pub(crate) async fn authenticate(
     }
 
     let payload_hash = hex_sha256(body);
-    let path_style = if s3 { PathStyle::Verbatim } else { PathStyle::EncodedTwice };
+    let path_style = if s3 {
+        PathStyle::Verbatim
+    } else {
+        PathStyle::EncodedTwice
+    };
     let check = |key: &SigningKey| verify(presented, request, &payload_hash, path_style, key);
     let credential = match authenticator.find(&presented.key_id).await {
         Ok(credential) => credential,

@@ -62,15 +62,30 @@ pub struct Rate {
 }
 
 /// Reads of one account and action.
-pub const RATE_READ: Rate = Rate { per_second: 100.0, burst: 400.0 };
+pub const RATE_READ: Rate = Rate {
+    per_second: 100.0,
+    burst: 400.0,
+};
 /// Writes of one account and action.
-pub const RATE_WRITE: Rate = Rate { per_second: 20.0, burst: 100.0 };
+pub const RATE_WRITE: Rate = Rate {
+    per_second: 20.0,
+    burst: 100.0,
+};
 /// RunInstances, StartInstances, StopInstances, TerminateInstances.
-pub const RATE_INSTANCES: Rate = Rate { per_second: 2.0, burst: 40.0 };
+pub const RATE_INSTANCES: Rate = Rate {
+    per_second: 2.0,
+    burst: 40.0,
+};
 /// CreateAccount.
-pub const RATE_CREATE_ACCOUNT: Rate = Rate { per_second: 1.0, burst: 5.0 };
+pub const RATE_CREATE_ACCOUNT: Rate = Rate {
+    per_second: 1.0,
+    burst: 5.0,
+};
 /// All actions of one account: ten times the write rate.
-pub const RATE_ACCOUNT: Rate = Rate { per_second: 200.0, burst: 1_000.0 };
+pub const RATE_ACCOUNT: Rate = Rate {
+    per_second: 200.0,
+    burst: 1_000.0,
+};
 
 /// One audit file, in bytes.
 pub const AUDIT_FILE_BYTES_MAX: u64 = 256 * 1_024 * 1_024;

@@ -12,7 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::limits::{
-    LOCKOUT_ENTRIES_MAX, LOCKOUT_FAILURES, LOCKOUT_FIRST, LOCKOUT_LONGEST, LOCKOUT_SOURCE_FAILURES, LOCKOUT_WINDOW,
+    LOCKOUT_ENTRIES_MAX, LOCKOUT_FAILURES, LOCKOUT_FIRST, LOCKOUT_LONGEST, LOCKOUT_SOURCE_FAILURES,
+    LOCKOUT_WINDOW,
 };
 
 /// Entries looked at to find one that may go.
@@ -60,7 +61,10 @@ pub(crate) struct Lockout {
 
 impl Lockout {
     pub(crate) fn new() -> Self {
-        Self { table: Mutex::default(), entries_max: LOCKOUT_ENTRIES_MAX }
+        Self {
+            table: Mutex::default(),
+            entries_max: LOCKOUT_ENTRIES_MAX,
+        }
     }
 
     /// How long the source, or the source with this key, stays locked.
@@ -73,7 +77,12 @@ impl Lockout {
             let until = table.records.get(&suspect)?.locked_until?;
             until.checked_duration_since(now).filter(|left| !left.is_zero())
         };
-        let pair = key.and_then(|key| left(Suspect { source, key: Some(key.into()) }));
+        let pair = key.and_then(|key| {
+            left(Suspect {
+                source,
+                key: Some(key.into()),
+            })
+        });
         pair.max(left(Suspect { source, key: None }))
     }
 
@@ -84,7 +93,10 @@ impl Lockout {
         let digest = hasher.finish();
         let mut table = self.table();
         if let Some(key) = key {
-            let pair = Suspect { source, key: Some(key.into()) };
+            let pair = Suspect {
+                source,
+                key: Some(key.into()),
+            };
             table.count(pair, digest, LOCKOUT_FAILURES, now, self.entries_max);
         }
         let whole = Suspect { source, key: None };
@@ -95,7 +107,10 @@ impl Lockout {
     pub(crate) fn succeeded(&self, source: Source, key: &str) {
         let mut table = self.table();
         if !table.records.is_empty() {
-            table.records.remove(&Suspect { source, key: Some(key.into()) });
+            table.records.remove(&Suspect {
+                source,
+                key: Some(key.into()),
+            });
         }
     }
 
@@ -113,15 +128,21 @@ impl Table {
         }
         let record = match self.records.entry(suspect) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                entry.insert(Record { failures: HashSet::new(), since: now, locked_until: None, locks: 0 })
-            }
+            Entry::Vacant(entry) => entry.insert(Record {
+                failures: HashSet::new(),
+                since: now,
+                locked_until: None,
+                locks: 0,
+            }),
         };
         if now.duration_since(record.since) > LOCKOUT_WINDOW {
             record.failures.clear();
             record.since = now;
             // A pair that behaved for as long as its last lock starts anew.
-            if record.locked_until.is_none_or(|until| now.saturating_duration_since(until) > LOCKOUT_LONGEST) {
+            if record
+                .locked_until
+                .is_none_or(|until| now.saturating_duration_since(until) > LOCKOUT_LONGEST)
+            {
                 record.locks = 0;
             }
         }
@@ -138,16 +159,24 @@ impl Table {
 
     fn make_room(&mut self, now: Instant, entries_max: usize) {
         // Entries that a success removed are still in the order.
-        while self.order.front().is_some_and(|oldest| !self.records.contains_key(oldest)) {
+        while self
+            .order
+            .front()
+            .is_some_and(|oldest| !self.records.contains_key(oldest))
+        {
             self.order.pop_front();
         }
         if self.order.len() < entries_max {
             return;
         }
         for _ in 0..EVICTION_TRIES {
-            let Some(oldest) = self.order.pop_front() else { return };
+            let Some(oldest) = self.order.pop_front() else {
+                return;
+            };
             match self.records.get(&oldest) {
-                Some(record) if record.locked_until.is_some_and(|until| until > now) => self.order.push_back(oldest),
+                Some(record) if record.locked_until.is_some_and(|until| until > now) => {
+                    self.order.push_back(oldest)
+                }
                 _ => {
                     self.records.remove(&oldest);
                     return;
@@ -181,10 +210,16 @@ mod tests {
         }
         assert_eq!(lockout.locked_for(here, Some("AKIA1"), now), None);
         lockout.failed(here, Some("AKIA1"), 9, now);
-        assert_eq!(lockout.locked_for(here, Some("AKIA1"), now), Some(Duration::from_secs(30)));
+        assert_eq!(
+            lockout.locked_for(here, Some("AKIA1"), now),
+            Some(Duration::from_secs(30))
+        );
         assert_eq!(lockout.locked_for(here, Some("AKIA2"), now), None);
         assert_eq!(lockout.locked_for(source("192.0.2.2"), Some("AKIA1"), now), None);
-        assert_eq!(lockout.locked_for(here, Some("AKIA1"), now + Duration::from_secs(31)), None);
+        assert_eq!(
+            lockout.locked_for(here, Some("AKIA1"), now + Duration::from_secs(31)),
+            None
+        );
     }
 
     #[test]
@@ -192,10 +227,20 @@ mod tests {
         let lockout = Lockout::new();
         let (here, start) = (source("192.0.2.1"), Instant::now());
         for second in 0..3_600 {
-            lockout.failed(here, Some("AKIA1"), "the same", start + Duration::from_secs(second));
+            lockout.failed(
+                here,
+                Some("AKIA1"),
+                "the same",
+                start + Duration::from_secs(second),
+            );
         }
         for second in 0..100 {
-            lockout.failed(here, Some("AKIA3"), second, start + Duration::from_secs(10 * second));
+            lockout.failed(
+                here,
+                Some("AKIA3"),
+                second,
+                start + Duration::from_secs(10 * second),
+            );
         }
         let end = start + Duration::from_secs(3_600);
         assert_eq!(lockout.locked_for(here, Some("AKIA1"), end), None);
@@ -233,13 +278,19 @@ mod tests {
             lockout.failed(here, None, failure, now);
         }
         assert!(lockout.locked_for(here, Some("AKIA9"), now).is_some());
-        assert!(lockout.locked_for(source("2001:db8::ffff"), None, now).is_some(), "the same /64");
+        assert!(
+            lockout.locked_for(source("2001:db8::ffff"), None, now).is_some(),
+            "the same /64"
+        );
         assert!(lockout.locked_for(source("2001:db8:0:1::1"), None, now).is_none());
     }
 
     #[test]
     fn the_table_is_bounded() {
-        let lockout = Lockout { entries_max: 100, ..Lockout::new() };
+        let lockout = Lockout {
+            entries_max: 100,
+            ..Lockout::new()
+        };
         let now = Instant::now();
         for failure in 0..10 {
             lockout.failed(source("192.0.2.1"), Some("AKIA1"), failure, now);
@@ -250,6 +301,11 @@ mod tests {
         let table = lockout.table();
         assert!(table.records.len() <= 100 && table.order.len() <= 100);
         drop(table);
-        assert!(lockout.locked_for(source("192.0.2.1"), Some("AKIA1"), now).is_some(), "locked entries stay");
+        assert!(
+            lockout
+                .locked_for(source("192.0.2.1"), Some("AKIA1"), now)
+                .is_some(),
+            "locked entries stay"
+        );
     }
 }

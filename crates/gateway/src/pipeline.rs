@@ -98,7 +98,9 @@ impl Front {
                 (self.refuse(&stop, &progress), stop.verdict, Some(code))
             }
         };
-        self.audit.record(&audit_line(&parts, peer, progress, started, &response, verdict, error_code));
+        self.audit.record(&audit_line(
+            &parts, peer, progress, started, &response, verdict, error_code,
+        ));
         response.map(Full::new)
     }
 
@@ -119,7 +121,11 @@ impl Front {
         };
         let presented = Presented::parse(&view);
         let signed = !matches!(presented, Err(PresentFault::Absent));
-        let cap = if signed { limits::BODY_BYTES_MAX } else { limits::UNSIGNED_BODY_BYTES_MAX };
+        let cap = if signed {
+            limits::BODY_BYTES_MAX
+        } else {
+            limits::UNSIGNED_BODY_BYTES_MAX
+        };
         let body = body::read(body, cap).await;
 
         let read = body.as_deref().unwrap_or_default();
@@ -132,14 +138,26 @@ impl Front {
         let source = Source::from(peer.ip);
         let key_id = presented.as_ref().ok().map(|presented| presented.key_id.clone());
         progress.key_id.clone_from(&key_id);
-        progress.region = presented.as_ref().ok().map(|presented| presented.scope.region.clone());
+        progress.region = presented
+            .as_ref()
+            .ok()
+            .map(|presented| presented.scope.region.clone());
         if let Some(left) = self.lockout.locked_for(source, key_id.as_deref(), Instant::now()) {
             return Err(throttled(route.service, left, Verdict::LockedOut));
         }
         let proved = match &presented {
             Ok(presented) => {
                 let own_region = self.region.as_str();
-                authenticate(&self.authenticator, presented, &view, &body, &route, own_region, progress.now).await
+                authenticate(
+                    &self.authenticator,
+                    presented,
+                    &view,
+                    &body,
+                    &route,
+                    own_region,
+                    progress.now,
+                )
+                .await
             }
             Err(fault) => Err(present_fault(fault, route.service)),
         };
@@ -147,11 +165,15 @@ impl Front {
             Ok(credential) => credential,
             Err(stop) => {
                 if let Some(refusal) = stop.failure {
-                    let attempt = presented.as_ref().ok().map(|p| (p.signature, p.session_token.clone()));
+                    let attempt = presented
+                        .as_ref()
+                        .ok()
+                        .map(|p| (p.signature, p.session_token.clone()));
                     // A failure without a readable key has nothing that tells it from the next, so each counts.
                     let nonce = attempt.is_none().then(|| progress.request_id.clone());
                     let fingerprint = (refusal.error(None).code.into_owned(), attempt, nonce);
-                    self.lockout.failed(source, key_id.as_deref(), fingerprint, Instant::now());
+                    self.lockout
+                        .failed(source, key_id.as_deref(), fingerprint, Instant::now());
                 }
                 return Err(stop);
             }
@@ -166,15 +188,21 @@ impl Front {
 
         if !route.known {
             let message = "The service is not implemented by this cloud.";
-            return Err(Stop::refused(Refusal::NotImplemented.error_with(route.service, message)));
+            return Err(Stop::refused(
+                Refusal::NotImplemented.error_with(route.service, message),
+            ));
         }
         let name = detected.map_err(Stop::refused)?.name();
         let operation = match self.registry.find(route.service, name) {
             Found::Built(operation) => operation,
             Found::Unbuilt(name) => {
-                let message =
-                    format!("The operation {}:{name} is not implemented by this cloud.", route.service.name);
-                return Err(Stop::refused(Refusal::NotImplemented.error_with(route.service, message)));
+                let message = format!(
+                    "The operation {}:{name} is not implemented by this cloud.",
+                    route.service.name
+                );
+                return Err(Stop::refused(
+                    Refusal::NotImplemented.error_with(route.service, message),
+                ));
             }
             Found::Unknown => return Err(Stop::refused(Refusal::UnknownAction.error(Some(route.service)))),
         };
@@ -198,9 +226,18 @@ impl Front {
         service: &ServiceSchema,
     ) -> Call {
         // A scope that got this far names a region that is served, or the one of the global services.
-        let region = progress.region.as_deref().and_then(|region| Region::parse(region).ok());
+        let region = progress
+            .region
+            .as_deref()
+            .and_then(|region| Region::parse(region).ok());
         let region = region.unwrap_or_else(|| self.region.clone());
-        let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let text = |name: &str| {
+            parts
+                .headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .map(str::to_owned)
+        };
         let query = parts.uri.query().unwrap_or_default();
         let mut call = Call::new(credential.caller(), region, progress.now);
         call.request_id = progress.request_id.clone();
@@ -224,16 +261,24 @@ impl Front {
         let mut input = (schema.new_input)();
         decode_into(schema, parts, body, input.as_mut()).map_err(Stop::refused)?;
         let work = async move { perform(operation.as_ref(), &call, input).await };
-        let task = Task { handle: tokio::spawn(work.in_current_span()), cancels: reads };
+        let task = Task {
+            handle: tokio::spawn(work.in_current_span()),
+            cancels: reads,
+        };
         let Performed { result, decided } = task.finish().await.ok_or_else(|| {
             tracing::error!(operation = schema.name, "the operation panicked");
             Stop::refused(AwsError::internal())
         })?;
-        let denied = decided.last().is_some_and(|pair| pair.decision.as_ref().is_some_and(|d| !d.is_allowed()));
+        let denied = decided
+            .last()
+            .is_some_and(|pair| pair.decision.as_ref().is_some_and(|d| !d.is_allowed()));
         progress.decided = decided
             .into_iter()
             .map(|pair| {
-                let statement = pair.decision.as_ref().and_then(|decision| decision.statement.as_ref());
+                let statement = pair
+                    .decision
+                    .as_ref()
+                    .and_then(|decision| decision.statement.as_ref());
                 AuditedPair {
                     action: pair.action,
                     resource: pair.resource.as_str().to_owned(),
@@ -244,10 +289,19 @@ impl Front {
             })
             .collect();
         match result {
-            Ok(output) => Ok(encode_output(schema, output.as_ref(), progress.request_id.as_str())),
+            Ok(output) => Ok(encode_output(
+                schema,
+                output.as_ref(),
+                progress.request_id.as_str(),
+            )),
             Err(error) => {
                 let verdict = if denied { Verdict::Denied } else { Verdict::Allowed };
-                Err(Stop { error, verdict, retry_after: None, failure: None })
+                Err(Stop {
+                    error,
+                    verdict,
+                    retry_after: None,
+                    failure: None,
+                })
             }
         }
     }
@@ -256,16 +310,19 @@ impl Front {
         let service = progress.route.map_or_else(route::fallback, |route| route.service);
         let mut response = encode_error(service, &stop.error, progress.request_id.as_str());
         if let Some(seconds) = stop.retry_after {
-            response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
+            response
+                .headers_mut()
+                .insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
 
     fn ca_file(&self) -> Response<Bytes> {
         let mut response = Response::new(self.ca_pem.clone());
-        response
-            .headers_mut()
-            .insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/x-pem-file"));
+        response.headers_mut().insert(
+            http::header::CONTENT_TYPE,
+            HeaderValue::from_static("application/x-pem-file"),
+        );
         response
     }
 }
@@ -317,8 +374,11 @@ fn check_head(parts: &Parts) -> Result<(), Stop> {
 
 /// Headers as the signature sees them; HTTP/2's `:authority` is `host`.
 fn header_view(parts: &Parts) -> Vec<(&str, &[u8])> {
-    let mut headers: Vec<(&str, &[u8])> =
-        parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let mut headers: Vec<(&str, &[u8])> = parts
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
     if !parts.headers.contains_key(http::header::HOST)
         && let Some(authority) = parts.uri.authority()
     {
@@ -385,21 +445,33 @@ fn audit_line(
     verdict: Verdict,
     error_code: Option<String>,
 ) -> AuditLine {
-    let user_agent = parts.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
-    let principal = progress.credential.as_ref().map(|credential| &credential.principal);
+    let user_agent = parts
+        .headers
+        .get(http::header::USER_AGENT)
+        .and_then(|value| value.to_str().ok());
+    let principal = progress
+        .credential
+        .as_ref()
+        .map(|credential| &credential.principal);
     AuditLine {
         time: progress.now,
         request_id: progress.request_id.to_string(),
         source_ip: peer.ip,
         tls: peer.tls,
         user_agent: user_agent.map(|text| text.chars().take(limits::AUDIT_USER_AGENT_CHARS).collect()),
-        service: progress.route.filter(|route| route.known).map(|route| route.service.name),
+        service: progress
+            .route
+            .filter(|route| route.known)
+            .map(|route| route.service.name),
         action: progress.action,
         region: progress.region,
         access_key_id: progress.key_id,
         principal: principal.map(|principal| principal.shown().to_owned()),
         principal_type: principal.map(policy::Principal::kind),
-        account: progress.credential.as_ref().map(|credential| credential.account.to_string()),
+        account: progress
+            .credential
+            .as_ref()
+            .map(|credential| credential.account.to_string()),
         dry_run: progress.dry_run,
         resources: progress.decided,
         verdict,

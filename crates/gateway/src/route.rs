@@ -61,7 +61,10 @@ pub(crate) struct Route {
 
 /// Finds the service.
 pub(crate) fn find(registry: &Registry, parts: &Parts, body: &[u8], presented: Option<&Presented>) -> Route {
-    let target = parts.headers.get("x-amz-target").and_then(|value| value.to_str().ok());
+    let target = parts
+        .headers
+        .get("x-amz-target")
+        .and_then(|value| value.to_str().ok());
     let by_scope = presented.map(|presented| registry.find_service(&presented.scope.service));
     let found = match by_scope {
         Some(found) => found,
@@ -71,8 +74,14 @@ pub(crate) fn find(registry: &Registry, parts: &Parts, body: &[u8], presented: O
     };
     match found {
         Some(service) => Route { service, known: true },
-        None if target.is_some() => Route { service: &UNKNOWN_JSON, known: false },
-        None => Route { service: &UNKNOWN_QUERY, known: false },
+        None if target.is_some() => Route {
+            service: &UNKNOWN_JSON,
+            known: false,
+        },
+        None => Route {
+            service: &UNKNOWN_QUERY,
+            known: false,
+        },
     }
 }
 
@@ -82,7 +91,10 @@ pub(crate) fn serves_region(service: &ServiceSchema, own: &str, asked: &str) -> 
 }
 
 fn by_host(registry: &Registry, parts: &Parts) -> Option<&'static ServiceSchema> {
-    let host = parts.headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
+    let host = parts
+        .headers
+        .get(http::header::HOST)
+        .and_then(|value| value.to_str().ok());
     let host = host.or_else(|| parts.uri.host())?;
     registry.find_service_by_host_label(host.split('.').next()?)
 }
@@ -90,7 +102,9 @@ fn by_host(registry: &Registry, parts: &Parts) -> Option<&'static ServiceSchema>
 fn by_version(registry: &Registry, parts: &Parts, body: &[u8]) -> Option<&'static ServiceSchema> {
     let body = std::str::from_utf8(body).unwrap_or_default();
     let query = parts.uri.query().unwrap_or_default();
-    let (_, version) = form_pairs(query).chain(form_pairs(body)).find(|(name, _)| name == "Version")?;
+    let (_, version) = form_pairs(query)
+        .chain(form_pairs(body))
+        .find(|(name, _)| name == "Version")?;
     registry.services().find(|service| service.api_version == version)
 }
 

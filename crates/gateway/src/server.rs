@@ -81,7 +81,10 @@ impl Gateway {
         let audit = Audit::open(&config.dir.join("log"))?;
         let certificate = Arc::new(ServerCertificate::new(&authority, server_names(&config), now)?);
         let acceptor = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&certificate))?));
-        let failed = |source| GatewayError::Bind { address: config.address, source };
+        let failed = |source| GatewayError::Bind {
+            address: config.address,
+            source,
+        };
         let listener = TcpListener::bind(config.address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let front = Front {
@@ -93,7 +96,14 @@ impl Gateway {
             audit,
             ca_pem: Bytes::from(authority.pem.clone()),
         };
-        Ok(Self { listener, address, acceptor, authority, certificate, front: Arc::new(front) })
+        Ok(Self {
+            listener,
+            address,
+            acceptor,
+            authority,
+            certificate,
+            front: Arc::new(front),
+        })
     }
 
     /// Where it listens.
@@ -151,7 +161,10 @@ impl Gateway {
     }
 
     fn renew(&self) {
-        match self.certificate.renew_if_due(&self.authority, OffsetDateTime::now_utc()) {
+        match self
+            .certificate
+            .renew_if_due(&self.authority, OffsetDateTime::now_utc())
+        {
             Ok(true) => tracing::info!("the server certificate was renewed"),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "could not renew the server certificate"),
@@ -201,7 +214,10 @@ impl Connection {
             Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
             _ => "TLS",
         };
-        let peer = Peer { ip: peer.ip().to_canonical(), tls };
+        let peer = Peer {
+            ip: peer.ip().to_canonical(),
+            tls,
+        };
         let front = self.front;
         let service = service_fn(move |request: Request<Incoming>| {
             let front = Arc::clone(&front);

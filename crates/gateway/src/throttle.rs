@@ -15,7 +15,9 @@ use crate::limits::{
 
 /// Whether an action only reads, by its name: AWS's own naming is what its throttles go by.
 pub(crate) fn is_read(action: &str) -> bool {
-    ["Describe", "Get", "List", "Head", "Lookup", "Simulate", "Decode"].iter().any(|verb| action.starts_with(verb))
+    ["Describe", "Get", "List", "Head", "Lookup", "Simulate", "Decode"]
+        .iter()
+        .any(|verb| action.starts_with(verb))
 }
 
 fn rate_of(action: &str) -> Rate {
@@ -57,14 +59,22 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     pub(crate) fn new(enabled: bool) -> Self {
-        Self { buckets: Mutex::default(), enabled }
+        Self {
+            buckets: Mutex::default(),
+            enabled,
+        }
     }
 
     /// Takes a token for a call.
     ///
     /// # Errors
     /// How long to wait, if there is none.
-    pub(crate) fn admit(&self, account: AccountId, action: &'static str, now: Instant) -> Result<(), Duration> {
+    pub(crate) fn admit(
+        &self,
+        account: AccountId,
+        action: &'static str,
+        now: Instant,
+    ) -> Result<(), Duration> {
         if !self.enabled {
             return Ok(());
         }
@@ -80,7 +90,10 @@ impl Throttle {
         }
         let mut wait = None;
         for (name, rate) in rates {
-            let bucket = buckets.entry((account, name)).or_insert(Bucket { tokens: rate.burst, at: now });
+            let bucket = buckets.entry((account, name)).or_insert(Bucket {
+                tokens: rate.burst,
+                at: now,
+            });
             bucket.refill(rate, now);
             wait = wait.max(bucket.wait(rate));
         }
@@ -107,7 +120,9 @@ mod tests {
     const TENANT: AccountId = AccountId::FIRST_TENANT;
 
     fn admitted(throttle: &Throttle, account: AccountId, action: &'static str, now: Instant) -> usize {
-        (0..10_000).take_while(|_| throttle.admit(account, action, now).is_ok()).count()
+        (0..10_000)
+            .take_while(|_| throttle.admit(account, action, now).is_ok())
+            .count()
     }
 
     #[test]
@@ -121,7 +136,11 @@ mod tests {
             let throttle = Throttle::new(true);
             let now = Instant::now();
             assert_eq!(admitted(&throttle, TENANT, action, now), burst, "{action}");
-            assert_eq!(admitted(&throttle, TENANT, action, now + Duration::from_secs(1)), per_second, "{action}");
+            assert_eq!(
+                admitted(&throttle, TENANT, action, now + Duration::from_secs(1)),
+                per_second,
+                "{action}"
+            );
         }
     }
 
@@ -131,7 +150,11 @@ mod tests {
         let now = Instant::now();
         assert_eq!(admitted(&throttle, TENANT, "DescribeVpcs", now), 400);
         assert_eq!(admitted(&throttle, TENANT, "DescribeSubnets", now), 400);
-        assert_eq!(admitted(&throttle, TENANT, "DescribeImages", now), 200, "the account's own bucket");
+        assert_eq!(
+            admitted(&throttle, TENANT, "DescribeImages", now),
+            200,
+            "the account's own bucket"
+        );
         assert_eq!(admitted(&throttle, AccountId::OPERATOR, "DescribeVpcs", now), 400);
     }
 
@@ -142,11 +165,16 @@ mod tests {
         admitted(&throttle, TENANT, "RunInstances", now);
         let wait = throttle.admit(TENANT, "RunInstances", now).expect_err("empty");
         assert!(wait <= Duration::from_millis(500), "{wait:?}");
-        throttle.admit(TENANT, "RunInstances", now + wait).expect("a token");
+        throttle
+            .admit(TENANT, "RunInstances", now + wait)
+            .expect("a token");
     }
 
     #[test]
     fn it_can_be_switched_off() {
-        assert_eq!(admitted(&Throttle::new(false), TENANT, "RunInstances", Instant::now()), 10_000);
+        assert_eq!(
+            admitted(&Throttle::new(false), TENANT, "RunInstances", Instant::now()),
+            10_000
+        );
     }
 }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -53,8 +53,16 @@ impl Authority {
     }
 
     fn create(dir: &Path, path: PathBuf, key_path: &Path, now: OffsetDateTime) -> Result<Self, GatewayError> {
-        let failed = |source| GatewayError::File { attempted: "create", path: dir.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(failed)?;
+        let failed = |source| GatewayError::File {
+            attempted: "create",
+            path: dir.to_owned(),
+            source,
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(dir)
+            .map_err(failed)?;
         let key = KeyPair::generate()?;
         let mut params = ca_params(&key);
         params.not_before = now - BACKDATED;
@@ -65,11 +73,19 @@ impl Authority {
         write(key_path, &key.serialize_pem(), 0o600)?;
         write(&path, &pem, 0o644)?;
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
-        Ok(Self { issuer: Issuer::new(params, key), pem, path })
+        Ok(Self {
+            issuer: Issuer::new(params, key),
+            pem,
+            path,
+        })
     }
 
     /// A fresh key with a certificate for `names`, and the time from which it should be renewed.
-    fn issue(&self, names: &[String], now: OffsetDateTime) -> Result<(CertifiedKey, OffsetDateTime), GatewayError> {
+    fn issue(
+        &self,
+        names: &[String],
+        now: OffsetDateTime,
+    ) -> Result<(CertifiedKey, OffsetDateTime), GatewayError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(names.to_vec())?;
         params.distinguished_name = common_name("Spinifex API");
@@ -82,7 +98,10 @@ impl Authority {
         let private = PrivatePkcs8KeyDer::from(key.serialize_der());
         let signing = rustls::crypto::ring::sign::any_ecdsa_type(&private.into())?;
         let renew_at = now + Duration::days(CERTIFICATE_DAYS - CERTIFICATE_RENEW_DAYS);
-        Ok((CertifiedKey::new(vec![certificate.der().clone()], signing), renew_at))
+        Ok((
+            CertifiedKey::new(vec![certificate.der().clone()], signing),
+            renew_at,
+        ))
     }
 }
 
@@ -103,7 +122,11 @@ fn common_name(name: &str) -> DistinguishedName {
 }
 
 fn read(path: &Path, secret: bool) -> Result<Option<String>, GatewayError> {
-    let failed = |source| GatewayError::File { attempted: "read", path: path.to_owned(), source };
+    let failed = |source| GatewayError::File {
+        attempted: "read",
+        path: path.to_owned(),
+        source,
+    };
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -111,14 +134,26 @@ fn read(path: &Path, secret: bool) -> Result<Option<String>, GatewayError> {
     };
     let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode() & 0o7777;
     if secret && mode & 0o177 != 0 {
-        return Err(GatewayError::Mode { path: path.to_owned(), mode });
+        return Err(GatewayError::Mode {
+            path: path.to_owned(),
+            mode,
+        });
     }
     Ok(Some(text))
 }
 
 fn write(path: &Path, text: &str, mode: u32) -> Result<(), GatewayError> {
-    let failed = |source| GatewayError::File { attempted: "create", path: path.to_owned(), source };
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(failed)?;
+    let failed = |source| GatewayError::File {
+        attempted: "create",
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+        .map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     file.sync_all().map_err(failed)
 }
@@ -132,13 +167,24 @@ pub(crate) struct ServerCertificate {
 
 impl ServerCertificate {
     /// Signs the first one, for `names` (host names and addresses).
-    pub(crate) fn new(authority: &Authority, names: Vec<String>, now: OffsetDateTime) -> Result<Self, GatewayError> {
+    pub(crate) fn new(
+        authority: &Authority,
+        names: Vec<String>,
+        now: OffsetDateTime,
+    ) -> Result<Self, GatewayError> {
         let (key, renew_at) = authority.issue(&names, now)?;
-        Ok(Self { current: RwLock::new((Arc::new(key), renew_at)), names })
+        Ok(Self {
+            current: RwLock::new((Arc::new(key), renew_at)),
+            names,
+        })
     }
 
     /// Replaces it if its time for renewal has come.
-    pub(crate) fn renew_if_due(&self, authority: &Authority, now: OffsetDateTime) -> Result<bool, GatewayError> {
+    pub(crate) fn renew_if_due(
+        &self,
+        authority: &Authority,
+        now: OffsetDateTime,
+    ) -> Result<bool, GatewayError> {
         if now < self.current.read().unwrap_or_else(PoisonError::into_inner).1 {
             return Ok(false);
         }
@@ -150,7 +196,9 @@ impl ServerCertificate {
 
 impl ResolvesServerCert for ServerCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).0))
+        Some(Arc::clone(
+            &self.current.read().unwrap_or_else(PoisonError::into_inner).0,
+        ))
     }
 }
 
@@ -181,15 +229,25 @@ mod tests {
         let now = OffsetDateTime::now_utc();
         let tls = dir.path().join("tls");
         let first = Authority::open(&tls, now).expect("made");
-        let mode = fs::metadata(tls.join("ca.key")).expect("the key").permissions().mode() & 0o777;
+        let mode = fs::metadata(tls.join("ca.key"))
+            .expect("the key")
+            .permissions()
+            .mode()
+            & 0o777;
         assert_eq!(mode, 0o600);
         let again = Authority::open(&tls, now).expect("found");
         assert_eq!(first.pem, again.pem);
 
         fs::set_permissions(tls.join("ca.key"), fs::Permissions::from_mode(0o644)).expect("chmod");
-        assert!(matches!(Authority::open(&tls, now), Err(GatewayError::Mode { mode: 0o644, .. })));
+        assert!(matches!(
+            Authority::open(&tls, now),
+            Err(GatewayError::Mode { mode: 0o644, .. })
+        ));
         fs::remove_file(tls.join("ca.key")).expect("removed");
-        assert!(matches!(Authority::open(&tls, now), Err(GatewayError::HalfCa { .. })));
+        assert!(matches!(
+            Authority::open(&tls, now),
+            Err(GatewayError::HalfCa { .. })
+        ));
     }
 
     #[test]
@@ -200,9 +258,17 @@ mod tests {
         let certificate = ServerCertificate::new(&authority, vec!["localhost".into()], now).expect("signed");
         let current = || Arc::clone(&certificate.current.read().expect("not poisoned").0);
         let first = current();
-        assert!(!certificate.renew_if_due(&authority, now + Duration::days(59)).expect("not due"));
+        assert!(
+            !certificate
+                .renew_if_due(&authority, now + Duration::days(59))
+                .expect("not due")
+        );
         assert!(Arc::ptr_eq(&first, &current()));
-        assert!(certificate.renew_if_due(&authority, now + Duration::days(60)).expect("renewed"));
+        assert!(
+            certificate
+                .renew_if_due(&authority, now + Duration::days(60))
+                .expect("renewed")
+        );
         assert!(!Arc::ptr_eq(&first, &current()));
     }
 }

@@ -47,14 +47,18 @@ impl Cloud {
         let dir = tempfile::tempdir().expect("a directory");
         let store = Store::memory();
         let keys = Keys::open(&dir.path().join("keys"), &store).await.expect("keys");
-        let bootstrap =
-            ensure_bootstrap(&store, &keys, &[], OffsetDateTime::now_utc()).await.expect("accounts");
+        let bootstrap = ensure_bootstrap(&store, &keys, &[], OffsetDateTime::now_utc())
+            .await
+            .expect("accounts");
         let (release, waiting) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let mut registry = Registry::new();
         iam::register(&mut registry);
         registry.register(Regions);
         registry.register(Panicking);
-        registry.register(Waiting { release: Arc::clone(&release), waiting: Arc::clone(&waiting) });
+        registry.register(Waiting {
+            release: Arc::clone(&release),
+            waiting: Arc::clone(&waiting),
+        });
         let config = GatewayConfig {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             dir: dir.path().to_owned(),
@@ -63,13 +67,25 @@ impl Cloud {
             throttle,
         };
         let authenticator = Authenticator::new(store.clone(), keys);
-        let gateway = Gateway::bind(config, Arc::new(registry), authenticator).await.expect("bound");
+        let gateway = Gateway::bind(config, Arc::new(registry), authenticator)
+            .await
+            .expect("bound");
         let (address, ca) = (gateway.local_addr(), gateway.ca_path().to_owned());
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(gateway.serve(async {
             let _ = stopped.await;
         }));
-        Self { dir, store, bootstrap, address, ca, release, waiting, serving, stop: Some(stop) }
+        Self {
+            dir,
+            store,
+            bootstrap,
+            address,
+            ca,
+            release,
+            waiting,
+            serving,
+            stop: Some(stop),
+        }
     }
 
     pub fn endpoint(&self) -> String {
@@ -89,7 +105,11 @@ impl Cloud {
             .output()
             .await
             .expect("python3 runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         serde_json::from_slice(&output.stdout).expect("the script prints JSON")
     }
 
@@ -110,6 +130,7 @@ impl Cloud {
             .env("AWS_ACCESS_KEY_ID", &admin.access_key_id)
             .env("AWS_SECRET_ACCESS_KEY", admin.secret.expose())
             .env("AWS_REGION", REGION)
+            .env("AWS_DEFAULT_REGION", REGION)
             .env("AWS_EC2_METADATA_DISABLED", "true")
             .kill_on_drop(true);
         command
@@ -118,7 +139,9 @@ impl Cloud {
     /// The audit lines so far.
     pub fn audit(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.dir.path().join("log/audit.jsonl")).expect("the audit log");
-        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+            .collect()
     }
 
     /// Writes one record.
@@ -134,7 +157,11 @@ impl Cloud {
 
     /// Sets the state of the tenant's account.
     pub async fn set_state(&self, state: AccountState) {
-        self.put(&AccountStatus { account: AccountId::FIRST_TENANT, state }).await;
+        self.put(&AccountStatus {
+            account: AccountId::FIRST_TENANT,
+            state,
+        })
+        .await;
     }
 
     /// Takes all policies from the tenant's admin.
@@ -162,14 +189,27 @@ impl Operation for Regions {
     type Shape = ec2::operations::DescribeRegions;
     const ACTIONS: &'static [&'static str] = &["ec2:DescribeRegions"];
 
-    async fn access(&self, call: &Call, _: &ec2::DescribeRegionsRequest) -> Result<Vec<AccessRequest>, AwsError> {
+    async fn access(
+        &self,
+        call: &Call,
+        _: &ec2::DescribeRegionsRequest,
+    ) -> Result<Vec<AccessRequest>, AwsError> {
         let arn = Arn::new("ec2", &call.region, call.account(), "region/here");
         Ok(AccessRequest::on("ec2:DescribeRegions", arn).into())
     }
 
-    async fn handle(&self, _: &Call, _: ec2::DescribeRegionsRequest) -> Result<ec2::DescribeRegionsResult, AwsError> {
-        let region = ec2::Region { region_name: Some(REGION.to_owned()), ..ec2::Region::default() };
-        Ok(ec2::DescribeRegionsResult { regions: vec![region], ..ec2::DescribeRegionsResult::default() })
+    async fn handle(
+        &self,
+        _: &Call,
+        _: ec2::DescribeRegionsRequest,
+    ) -> Result<ec2::DescribeRegionsResult, AwsError> {
+        let region = ec2::Region {
+            region_name: Some(REGION.to_owned()),
+            ..ec2::Region::default()
+        };
+        Ok(ec2::DescribeRegionsResult {
+            regions: vec![region],
+        })
     }
 }
 
@@ -185,7 +225,11 @@ impl Operation for Panicking {
         Ok(AccessRequest::on_any("ec2:DescribeVpcs").into())
     }
 
-    async fn handle(&self, _: &Call, _: ec2::DescribeVpcsRequest) -> Result<ec2::DescribeVpcsResult, AwsError> {
+    async fn handle(
+        &self,
+        _: &Call,
+        _: ec2::DescribeVpcsRequest,
+    ) -> Result<ec2::DescribeVpcsResult, AwsError> {
         panic!("this operation panics, as the test wants");
     }
 }
@@ -205,7 +249,11 @@ impl Operation for Waiting {
         Ok(AccessRequest::on_any("ec2:DescribeImages").into())
     }
 
-    async fn handle(&self, _: &Call, _: ec2::DescribeImagesRequest) -> Result<ec2::DescribeImagesResult, AwsError> {
+    async fn handle(
+        &self,
+        _: &Call,
+        _: ec2::DescribeImagesRequest,
+    ) -> Result<ec2::DescribeImagesResult, AwsError> {
         self.waiting.notify_one();
         self.release.notified().await;
         Ok(ec2::DescribeImagesResult::default())

@@ -30,7 +30,11 @@ const ROWS: &[(&str, Option<&str>, u64)] = &[
 
 /// Case, what the body holds, status.
 const RAW_ROWS: &[(&str, &str, u64)] = &[
-    ("signed raw", "<Arn>arn:aws:iam::000000000002:user/admin</Arn>", 200),
+    (
+        "signed raw",
+        "<Arn>arn:aws:iam::000000000002:user/admin</Arn>",
+        200,
+    ),
     ("presigned", "<Account>000000000002</Account>", 200),
     ("presigned ended", "<Code>RequestExpired</Code>", 400),
     ("presigned mutated", "<Code>SignatureDoesNotMatch</Code>", 403),
@@ -38,7 +42,11 @@ const RAW_ROWS: &[(&str, &str, u64)] = &[
     ("claimed hash", "<Code>SignatureDoesNotMatch</Code>", 403),
     ("unknown action", "<Code>InvalidAction</Code>", 400),
     ("no action", "<Code>MissingAction</Code>", 400),
-    ("unknown action ec2", "<Response><Errors><Error><Code>InvalidAction</Code>", 400),
+    (
+        "unknown action ec2",
+        "<Response><Errors><Error><Code>InvalidAction</Code>",
+        400,
+    ),
     ("huge body", "<Code>RequestEntityTooLarge</Code>", 413),
     ("huge header", "<Code>RequestHeaderSectionTooLarge</Code>", 431),
     ("huge unsigned body", "<Code>RequestEntityTooLarge</Code>", 413),
@@ -49,7 +57,11 @@ const RAW_ROWS: &[(&str, &str, u64)] = &[
 #[tokio::test(flavor = "multi_thread")]
 async fn every_refusal_has_its_code_its_status_and_its_id() {
     let cloud = Cloud::new().await;
-    let names: Vec<&str> = ROWS.iter().map(|row| row.0).chain(RAW_ROWS.iter().map(|row| row.0)).collect();
+    let names: Vec<&str> = ROWS
+        .iter()
+        .map(|row| row.0)
+        .chain(RAW_ROWS.iter().map(|row| row.0))
+        .collect();
     let seen = cloud.boto3(&names).await;
     let audit = cloud.audit();
     let mut ids = Vec::new();
@@ -65,26 +77,42 @@ async fn every_refusal_has_its_code_its_status_and_its_id() {
         assert!(body.contains(part), "{name}: {body}");
         assert_eq!(outcome["status"].as_u64(), Some(*status), "{name}");
         let id = outcome["id"].as_str().expect(name);
-        assert!(body.contains(id), "{name}: the envelope has the header's id: {body}");
+        assert!(
+            body.contains(id),
+            "{name}: the envelope has the header's id: {body}"
+        );
         ids.push((name, id));
     }
     // One audit line for each call, under the id that the client saw.
     for (name, id) in &ids {
-        let lines: Vec<_> = audit.iter().filter(|line| line["requestId"].as_str() == Some(id)).collect();
+        let lines: Vec<_> = audit
+            .iter()
+            .filter(|line| line["requestId"].as_str() == Some(id))
+            .collect();
         assert_eq!(lines.len(), 1, "{name}");
     }
     assert_eq!(audit.len(), ids.len());
     let skewed = seen["late"]["message"].as_str().expect("a message");
     assert!(skewed.starts_with("Signature expired: 2"), "{skewed}");
-    assert!(skewed.contains("is now earlier than") && skewed.ends_with("- 15 min.)"), "{skewed}");
+    assert!(
+        skewed.contains("is now earlier than") && skewed.ends_with("- 15 min.)"),
+        "{skewed}"
+    );
     assert_eq!(seen["wrong secret"]["type"], "Sender");
-    assert!(seen["unbuilt"]["message"].as_str().expect("a message").contains("sts:AssumeRole"));
+    assert!(
+        seen["unbuilt"]["message"]
+            .as_str()
+            .expect("a message")
+            .contains("sts:AssumeRole")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_names_who_did_what_and_no_secret() {
     let cloud = Cloud::new().await;
-    let seen = cloud.boto3(&["regions", "wrong secret", "regions dry", "key with token"]).await;
+    let seen = cloud
+        .boto3(&["regions", "wrong secret", "regions dry", "key with token"])
+        .await;
     let audit = cloud.audit();
     let line = |name: &str| {
         let id = &seen[name]["id"];
@@ -103,7 +131,10 @@ async fn the_audit_names_who_did_what_and_no_secret() {
     assert_eq!(regions["tls"], "TLSv1.3");
     let pair = &regions["resources"][0];
     assert_eq!(pair["action"], "ec2:DescribeRegions");
-    assert_eq!(pair["resource"], "arn:aws:ec2:eu-central-1:000000000002:region/here");
+    assert_eq!(
+        pair["resource"],
+        "arn:aws:ec2:eu-central-1:000000000002:region/here"
+    );
     assert_eq!(pair["policy"], "arn:aws:iam::aws:policy/AdministratorAccess");
     assert_eq!(line("wrong secret")["verdict"], "unauthenticated");
     assert_eq!(line("wrong secret")["principal"], serde_json::Value::Null);

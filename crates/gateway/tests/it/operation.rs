@@ -22,10 +22,16 @@ async fn a_denied_call_names_principal_action_and_resource() {
              ec2:DescribeRegions action"
         );
     }
-    assert_eq!(seen["panic"]["code"], "UnauthorizedOperation", "refused before the operation ran");
+    assert_eq!(
+        seen["panic"]["code"], "UnauthorizedOperation",
+        "refused before the operation ran"
+    );
     assert_eq!(seen["who"]["status"], 200, "needs no permission");
     let audit = cloud.audit();
-    let line = audit.iter().find(|line| line["requestId"] == seen["regions"]["id"]).expect("a line");
+    let line = audit
+        .iter()
+        .find(|line| line["requestId"] == seen["regions"]["id"])
+        .expect("a line");
     assert_eq!(line["verdict"], "denied");
     assert_eq!(line["resources"][0]["allowed"], false);
 }
@@ -35,10 +41,21 @@ async fn credentials_of_a_suspended_account_are_refused_and_of_others_not() {
     let cloud = Cloud::new().await;
     cloud.set_state(AccountState::Suspended).await;
     let seen = cloud.boto3(&["who", "regions", "wrong secret"]).await;
-    assert_eq!((&seen["who"]["code"], &seen["who"]["status"]), (&"AccessDenied".into(), &403.into()));
-    assert_eq!((&seen["regions"]["code"], &seen["regions"]["status"]), (&"Blocked".into(), &403.into()));
-    assert_eq!(seen["wrong secret"]["code"], "SignatureDoesNotMatch", "the status is told to its owner only");
-    let operator = cloud.boto3_as(&cloud.bootstrap.operator, &["who", "regions"]).await;
+    assert_eq!(
+        (&seen["who"]["code"], &seen["who"]["status"]),
+        (&"AccessDenied".into(), &403.into())
+    );
+    assert_eq!(
+        (&seen["regions"]["code"], &seen["regions"]["status"]),
+        (&"Blocked".into(), &403.into())
+    );
+    assert_eq!(
+        seen["wrong secret"]["code"], "SignatureDoesNotMatch",
+        "the status is told to its owner only"
+    );
+    let operator = cloud
+        .boto3_as(&cloud.bootstrap.operator, &["who", "regions"])
+        .await;
     assert_eq!(operator["who"]["answer"]["Account"], "000000000001");
     assert_eq!(operator["regions"]["status"], 200);
     cloud.set_state(AccountState::Active).await;
@@ -55,7 +72,12 @@ async fn a_shutdown_lets_running_calls_finish() {
         .output();
     let client = tokio::spawn(client);
     cloud.waiting.notified().await;
-    cloud.stop.take().expect("not stopped yet").send(()).expect("serving");
+    cloud
+        .stop
+        .take()
+        .expect("not stopped yet")
+        .send(())
+        .expect("serving");
     cloud.release.notify_one();
     let output = client.await.expect("joined").expect("python3 runs");
     let seen: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -13,7 +13,11 @@ async fn curl(cloud: &Cloud, arguments: &[&str]) -> (bool, String) {
         .output()
         .await
         .expect("curl runs");
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     (output.status.success(), text)
 }
 
@@ -24,8 +28,19 @@ async fn curl_signs_over_http_1_and_2_and_tls_1_2() {
     let user = format!("{}:{}", admin.access_key_id, admin.secret.expose());
     let sigv4 = format!("aws:amz:{REGION}:sts");
     let (ca, url) = (cloud.ca.to_str().expect("a path"), cloud.endpoint());
-    let base = ["--cacert", ca, "--aws-sigv4", &sigv4, "--user", &user, "-w", " HTTP/%{http_version}", "-d",
-        "Action=GetCallerIdentity&Version=2011-06-15", &url];
+    let base = [
+        "--cacert",
+        ca,
+        "--aws-sigv4",
+        &sigv4,
+        "--user",
+        &user,
+        "-w",
+        " HTTP/%{http_version}",
+        "-d",
+        "Action=GetCallerIdentity&Version=2011-06-15",
+        &url,
+    ];
     for (extra, version) in [
         (vec!["--http2"], "HTTP/2"),
         (vec!["--http1.1"], "HTTP/1.1"),
@@ -33,11 +48,25 @@ async fn curl_signs_over_http_1_and_2_and_tls_1_2() {
         (vec!["--tlsv1.3"], "HTTP/2"),
     ] {
         let (ok, text) = curl(&cloud, &[extra.as_slice(), &base].concat()).await;
-        assert!(ok && text.contains("<Arn>arn:aws:iam::000000000002:user/admin</Arn>"), "{extra:?}: {text}");
+        assert!(
+            ok && text.contains("<Arn>arn:aws:iam::000000000002:user/admin</Arn>"),
+            "{extra:?}: {text}"
+        );
         assert!(text.contains(version), "{extra:?}: {text}");
     }
-    let (_, address) = curl(&cloud, &["--cacert", ca, "-o", "/dev/null", "-w", "%{http_code}",
-        &format!("https://127.0.0.1:{}/", cloud.address.port())]).await;
+    let (_, address) = curl(
+        &cloud,
+        &[
+            "--cacert",
+            ca,
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            &format!("https://127.0.0.1:{}/", cloud.address.port()),
+        ],
+    )
+    .await;
     assert_eq!(address, "403", "the certificate names the address too");
     let (trusted, text) = curl(&cloud, &[&url]).await;
     assert!(!trusted, "no other CA vouches for it: {text}");
@@ -58,7 +87,10 @@ async fn plain_http_is_told_so_and_silence_delays_nobody() {
     let cloud = Cloud::new().await;
     let silent = TcpStream::connect(cloud.address).await.expect("connected");
     let mut plain = TcpStream::connect(cloud.address).await.expect("connected");
-    plain.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("sent");
+    plain
+        .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .expect("sent");
     let mut answer = Vec::new();
     // The peer may reset after its answer, since it read only one byte of ours.
     let _ = plain.read_to_end(&mut answer).await;
@@ -78,6 +110,13 @@ async fn the_aws_cli_needs_only_its_environment() {
         .output()
         .await
         .expect("the CLI runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "arn:aws:iam::000000000002:user/admin");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        "arn:aws:iam::000000000002:user/admin"
+    );
 }
