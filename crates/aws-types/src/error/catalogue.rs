@@ -45,6 +45,11 @@ catalogue! {
 
     INSUFFICIENT_INSTANCE_CAPACITY = "InsufficientInstanceCapacity", 500;
     INCORRECT_INSTANCE_STATE = "IncorrectInstanceState";
+    IDEMPOTENT_INSTANCE_TERMINATED = "IdempotentInstanceTerminated";
+    UNSUPPORTED_HIBERNATION_CONFIGURATION = "UnsupportedHibernationConfiguration";
+    ATTACHMENT_LIMIT_EXCEEDED = "AttachmentLimitExceeded";
+    UNSUPPORTED = "Unsupported";
+    INVALID_INSTANCE_ID = "InvalidInstanceID";
     INSTANCE_LIMIT_EXCEEDED = "InstanceLimitExceeded";
     INVALID_INSTANCE_ID_NOT_FOUND = "InvalidInstanceID.NotFound";
     INVALID_INSTANCE_ID_MALFORMED = "InvalidInstanceID.Malformed";
