@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
+use crate::compile;
 use crate::error::ProgramError;
 use crate::limits;
 use crate::program::{
@@ -72,6 +73,12 @@ pub(crate) fn network(program: &NetworkProgram) -> Result<(), ProgramError> {
                 subnet: port.subnet.clone(),
             })?;
         self::port(port, subnet, &mut seen)?;
+        if compile::resolvers(program).contains(&port.address) {
+            return Err(ProgramError::Address {
+                port: port.id.clone(),
+                address: port.address,
+            });
+        }
         if let Some(unknown) = port.groups.iter().find(|id| !groups.contains(id)) {
             return Err(ProgramError::GroupUnknown(unknown.clone()));
         }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,11 +15,12 @@ use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::compile;
 use crate::converge::{Converged, Desired, converge};
 use crate::dhcp::{self, Lease, Leases};
+use crate::dns::{self, Resolver, Upstreams, View, Views};
 use crate::error::{ProgramError, VnetError};
 use crate::kernel::links::{self, LinkChange};
 use crate::kernel::namespace::Namespace;
@@ -39,6 +40,7 @@ pub(crate) struct Engine {
     records: Records,
     runtime: Handle,
     queue: Sender<MetadataConnection>,
+    upstreams: Arc<Upstreams>,
     networks: Mutex<BTreeMap<NetworkId, Arc<Cell>>>,
     edge: Mutex<Edge>,
 }
@@ -69,7 +71,10 @@ struct Edge {
 struct Services {
     leases: Leases,
     callers: Callers,
-    tasks: [AbortHandle; 2],
+    views: Views,
+    /// What the resolver listens on; other addresses need other listeners.
+    resolvers: BTreeSet<Ipv4Addr>,
+    tasks: Vec<AbortHandle>,
 }
 
 impl Drop for Services {
@@ -123,6 +128,7 @@ impl Engine {
             records,
             runtime,
             queue,
+            upstreams: Arc::default(),
             networks: Mutex::default(),
             edge: Mutex::default(),
         };
@@ -176,8 +182,16 @@ impl Engine {
                 let links = links::list(&mut Netlink::route()?)?;
                 Ok(links.into_iter().map(|link| (link.name, link.index)).collect())
             })?;
-            state.services = Some(self.serve(namespace, program, &devices)?);
-            info!(network = %program.network, namespace = namespace.name(), "adopted");
+            match self.serve(namespace, program, &devices) {
+                Ok(services) => {
+                    state.services = Some(services);
+                    info!(network = %program.network, namespace = namespace.name(), "adopted");
+                }
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    warn!(error, network = %program.network, "adopted without listeners; apply repairs it");
+                }
+            }
         }
         Ok(Cell {
             number,
@@ -252,8 +266,15 @@ impl Engine {
         let moved = moved_addresses(state.record.program.as_ref(), &public);
         namespace.run(|| conntrack::delete_translated(&moved))?;
         changed |= self.announce(number, &public)?;
+        if state
+            .services
+            .as_ref()
+            .is_some_and(|services| services.resolvers != compile::resolvers(program))
+        {
+            state.services = None;
+        }
         match &state.services {
-            Some(services) => services.update(self.leases(program, &converged.devices), callers(program)),
+            Some(services) => services.update(program, self.leases(program, &converged.devices)),
             None => state.services = Some(self.serve(&namespace, program, &converged.devices)?),
         }
         if state.record.program.as_ref() != Some(program) {
@@ -511,37 +532,49 @@ impl Engine {
                 source,
             }
         };
-        let (udp, tcp) = namespace.run(|| {
+        let resolvers = compile::resolvers(program);
+        let (udp, tcp, listeners) = namespace.run(|| {
             let udp = patiently(dhcp::open).map_err(failed("DHCP"))?;
             let tcp = patiently(metadata::open).map_err(failed("metadata"))?;
-            Ok((udp, tcp))
+            let listeners = resolvers.iter().map(|address| patiently(|| dns::open(*address)));
+            let listeners = listeners.collect::<io::Result<Vec<_>>>().map_err(failed("DNS"))?;
+            Ok((udp, tcp, listeners))
         })?;
         let _guard = self.runtime.enter();
         let udp = tokio::net::UdpSocket::from_std(udp).map_err(failed("DHCP"))?;
         let tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed("metadata"))?;
-        let (leases, callers) = (Leases::default(), Callers::default());
-        let dhcp = self.runtime.spawn(dhcp::serve(udp, Arc::clone(&leases)));
-        let network = program.network.clone();
-        let metadata = self.runtime.spawn(metadata::accept(
-            network,
-            tcp,
-            Arc::clone(&callers),
-            self.queue.clone(),
-        ));
-        let services = Services {
-            leases,
-            callers,
-            tasks: [dhcp.abort_handle(), metadata.abort_handle()],
+        let mut services = Services {
+            leases: Leases::default(),
+            callers: Callers::default(),
+            views: Views::default(),
+            resolvers,
+            tasks: Vec::new(),
         };
-        services.update(self.leases(program, devices), self::callers(program));
+        services.update(program, self.leases(program, devices));
+        let dhcp = self.runtime.spawn(dhcp::serve(udp, Arc::clone(&services.leases)));
+        services.tasks.push(dhcp.abort_handle());
+        let callers = Arc::clone(&services.callers);
+        let metadata = metadata::accept(program.network.clone(), tcp, callers, self.queue.clone());
+        services.tasks.push(self.runtime.spawn(metadata).abort_handle());
+        let resolver = Resolver::new(Arc::clone(&services.views), Arc::clone(&self.upstreams));
+        for listeners in listeners {
+            let listeners = listeners.register().map_err(failed("DNS"))?;
+            let task = self.runtime.spawn(resolver.clone().serve(listeners));
+            services.tasks.push(task.abort_handle());
+        }
         Ok(services)
+    }
+
+    pub(crate) fn set_upstream_resolvers(&self, resolvers: Vec<SocketAddr>) {
+        self.upstreams.set(resolvers);
     }
 }
 
 impl Services {
-    fn update(&self, leases: BTreeMap<u32, Lease>, callers: BTreeMap<Ipv4Addr, Caller>) {
+    fn update(&self, program: &NetworkProgram, leases: BTreeMap<u32, Lease>) {
         *self.leases.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(leases);
-        *self.callers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(callers);
+        *self.callers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(callers(program));
+        *self.views.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(View::new(program));
     }
 }
 

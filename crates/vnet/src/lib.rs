@@ -1,8 +1,8 @@
-//! Engine: compiles a virtual network to namespaces, routes and nftables; DHCP and metadata plumbing. Knows no AWS word.
+//! Engine: compiles a virtual network to namespaces, routes and nftables; DHCP, DNS and metadata plumbing. Knows no AWS word.
 //!
 //! ```text
 //! guest - tap -[ network namespace: ingress checks, routes, groups, ]- veth -[ edge namespace:  ]- veth - host - uplink
-//! guest - tap -[ 1:1 translation; DHCP and metadata listeners       ]        [ public /32 routes ]
+//! guest - tap -[ 1:1 translation; DHCP, DNS, metadata listeners     ]        [ public /32 routes ]
 //! ```
 //! Everything is routed; there is no bridge. One namespace is one network's router. Its state is a complete
 //! [`NetworkProgram`]; [`Vnet::apply`] makes the kernel equal to it and reads it back.
@@ -11,6 +11,7 @@ mod check;
 mod compile;
 mod converge;
 mod dhcp;
+mod dns;
 mod engine;
 mod error;
 mod host;
@@ -22,7 +23,7 @@ mod record;
 mod ruleset;
 mod sys;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -207,6 +208,12 @@ impl Vnet {
         self.run(Engine::teardown_all).await
     }
 
+    /// The resolvers that guests' queries are passed on to. Before the first call they are the host's own
+    /// (`/etc/resolv.conf`). With none, names that are not the network's answer SERVFAIL at once.
+    pub fn set_upstream_resolvers(&self, resolvers: Vec<SocketAddr>) {
+        self.engine.set_upstream_resolvers(resolvers);
+    }
+
     /// The next metadata connection of any network; waits for one. Several tasks may wait.
     pub async fn accept_metadata(&self) -> MetadataConnection {
         match self.connections.lock().await.recv().await {
@@ -214,6 +221,12 @@ impl Vnet {
             None => std::future::pending().await,
         }
     }
+}
+
+/// The address inside a network's blocks on which its resolver answers: what belongs into
+/// [`DhcpOptions::resolvers`]. None without blocks.
+pub fn resolver_address(blocks: &[Ipv4Net]) -> Option<Ipv4Addr> {
+    compile::resolver_in(blocks)
 }
 
 /// The first candidate that overlaps no address and no route of the host but the default one; none if all do.

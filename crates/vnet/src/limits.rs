@@ -48,3 +48,19 @@ pub const NETLINK_TIMEOUT: Duration = Duration::from_secs(10);
 pub const NETLINK_DUMP_TRIES_MAX: usize = 16;
 /// How long pause after an accept failed for want of descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Queries of one network's resolver in flight; more are dropped.
+pub const DNS_QUERIES_MAX: usize = 512;
+/// Connections of one network's resolver; more are closed.
+pub const DNS_CONNECTIONS_MAX: usize = 64;
+/// How long a resolver's connection may be idle.
+pub const DNS_CONNECTION_IDLE: Duration = Duration::from_secs(10);
+/// Largest DNS datagram, bytes.
+pub const DNS_MESSAGE_BYTES_MAX: usize = 4_096;
+/// Upstream resolvers that are asked.
+pub const DNS_UPSTREAMS_MAX: usize = 4;
+/// How long one may take.
+pub const DNS_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long one that did not answer is left alone.
+pub const DNS_UPSTREAM_PAUSE: Duration = Duration::from_secs(10);
+/// How long the host's list of resolvers is used before it is read again.
+pub const DNS_UPSTREAM_REREAD: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ mod groups;
 mod network;
 
 pub(crate) use edge::{Host, edge, host, transit_name};
-pub(crate) use network::{device_name, far_name, network};
+pub(crate) use network::{device_name, far_name, network, resolver_in, resolvers};
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,7 @@ use crate::program::MacAddress;
 
 /// The metadata service.
 pub(crate) const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
-/// The resolver; asked for by guests even while nobody answers there.
+/// The resolver, in every network.
 pub(crate) const RESOLVER: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 253);
 /// Next hop towards the world, on every transit.
 pub(crate) const OUTER: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);

@@ -17,10 +17,12 @@
 //! 7. `depart` (nat) and `border`: towards the edge the public address replaces the private one; whatever has none,
 //!    or has one that is no longer its own, is dropped.
 //!
-//! `services` (input) admits DHCP and metadata from ports and nothing else.
+//! `services` (input) admits DHCP, DNS and metadata from ports and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
+use ipnet::Ipv4Net;
 use sha2::{Digest, Sha256};
 
 use super::groups::{self, Direction};
@@ -56,6 +58,21 @@ pub(crate) fn far_name(number: PortNumber) -> String {
     format!("x{}", number.0)
 }
 
+/// The third address of the first block, where the network's resolver answers.
+pub(crate) fn resolver_in(blocks: &[Ipv4Net]) -> Option<Ipv4Addr> {
+    blocks
+        .first()
+        .map(|block| Ipv4Addr::from(u32::from(block.network()).saturating_add(2)))
+}
+
+/// Everywhere that the network's resolver answers.
+pub(crate) fn resolvers(program: &NetworkProgram) -> BTreeSet<Ipv4Addr> {
+    resolver_in(&program.blocks)
+        .into_iter()
+        .chain([RESOLVER])
+        .collect()
+}
+
 /// The router's Ethernet address in a subnet: the same on every node and for ever.
 fn router_mac(program: &NetworkProgram, subnet: &SubnetId) -> MacAddress {
     let digest = Sha256::digest(format!("{}/{}", program.network, subnet).as_bytes());
@@ -75,10 +92,9 @@ pub(crate) fn network(program: &NetworkProgram, mtu: u32, far_transit: &str) -> 
 
     desired.addresses.insert(loopback());
     desired.addresses.insert(("lo".to_owned(), single(METADATA)));
-    for subnet in &program.subnets {
-        desired
-            .addresses
-            .insert(("lo".to_owned(), single(subnet.router())));
+    let routers = program.subnets.iter().map(Subnet::router);
+    for address in routers.chain(resolvers(program)) {
+        desired.addresses.insert(("lo".to_owned(), single(address)));
     }
     for block in &program.blocks {
         desired.routes.insert(DesiredRoute {
@@ -261,6 +277,11 @@ fn ruleset(program: &NetworkProgram, subnets: &BTreeMap<&SubnetId, &Subnet>) -> 
 fn add_sets(table: &mut Table, program: &NetworkProgram, subnets: &BTreeMap<&SubnetId, &Subnet>) {
     let mut ports = Set::of(&["ifname"]);
     let mut metadata = Set::of(&["ifname", "ipv4_addr"]);
+    let mut own = Set::of(&["ifname", "ipv4_addr"]);
+    let mut resolvers = Set::of(&["ipv4_addr"]);
+    for address in self::resolvers(program) {
+        resolvers.insert(address.to_string());
+    }
     let mut pairs = Set::of(&["ipv4_addr", "ipv4_addr"]);
     let mut to_public = Set::map(&["ipv4_addr"], "ipv4_addr");
     let mut to_private = Set::map(&["ipv4_addr"], "ipv4_addr");
@@ -270,6 +291,7 @@ fn add_sets(table: &mut Table, program: &NetworkProgram, subnets: &BTreeMap<&Sub
     for port in &program.ports {
         let device = device_name(port.number);
         ports.insert(device.clone());
+        own.insert(format!("{device} . {}", port.address));
         if port.metadata.enabled {
             metadata.insert(format!("{device} . {}", port.address));
         }
@@ -287,6 +309,8 @@ fn add_sets(table: &mut Table, program: &NetworkProgram, subnets: &BTreeMap<&Sub
     let named = [
         ("ports", ports),
         ("metadata", metadata),
+        ("own", own),
+        ("resolvers", resolvers),
         ("pairs", pairs),
         ("to_public", to_public),
         ("to_private", to_private),
@@ -356,6 +380,8 @@ fn add_pipeline(table: &mut Table, mark: u32) {
     let services = [
         "iifname @ports udp sport 68 udp dport 67 accept",
         &format!("iifname . ip saddr @metadata ip daddr {METADATA} tcp dport 80 accept"),
+        "iifname . ip saddr @own ip daddr @resolvers udp dport 53 accept",
+        "iifname . ip saddr @own ip daddr @resolvers tcp dport 53 accept",
         "iifname @ports ct state related icmp type { destination-unreachable, time-exceeded } accept",
         "counter drop",
     ];

@@ -4,6 +4,7 @@
 
 mod border;
 mod dhcp;
+mod dns;
 mod groups;
 mod lab;
 mod lifecycle;

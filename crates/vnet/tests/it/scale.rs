@@ -27,6 +27,16 @@ fn a_change_among_many_rules_is_quick() {
             .ports
             .push(port(&format!("p{last}"), 1, last, &[&names[0], &names[1]]));
     }
+    let small = network("small");
+    let started = Instant::now();
+    lab.apply(&small);
+    let first_small = started.elapsed();
+    let started = Instant::now();
+    lab.apply(&small);
+    println!(
+        "empty network: first {first_small:?}, unchanged {:?}",
+        started.elapsed()
+    );
     let timed = |program: &vnet::NetworkProgram| {
         let started = Instant::now();
         (lab.apply(program).outcome, started.elapsed())
