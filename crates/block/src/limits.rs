@@ -93,3 +93,5 @@ pub const EXPORT_WORKERS: usize = 2;
 pub const EXPORT_BLOCKING_THREADS_MAX: usize = 32;
 /// `oom_score_adj` of an export: it is ended after guests.
 pub const EXPORT_OOM_SCORE_ADJUSTMENT: &str = "-500";
+/// What a new volume or snapshot needs besides its data: directories, records, ownership.
+pub const OBJECT_BYTES: u64 = 64 * 1024;

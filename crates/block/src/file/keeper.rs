@@ -337,17 +337,20 @@ impl Inner {
         }
     }
 
-    /// Refuses unless `needed` bytes fit above the reserve.
-    fn check_space(&self, operation: &'static str, needed: u64) -> Result<(), ProviderError> {
+    /// Refuses unless `data` bytes and an object's own files fit above the reserve.
+    fn check_space(&self, operation: &'static str, data: u64) -> Result<(), ProviderError> {
         let free = File::open(self.layout.root()).and_then(|directory| free_bytes(&directory));
         let free = free.map_err(|source| ProviderError::Unavailable { operation, source })?;
-        let available = free.saturating_sub(self.reserve_bytes);
+        let (available, needed) = (
+            free.saturating_sub(self.reserve_bytes),
+            data + limits::OBJECT_BYTES,
+        );
         if available > needed {
             return Ok(());
         }
         Err(ProviderError::NoSpace {
             operation,
-            needed: needed.max(limits::BLOCK_BYTES),
+            needed,
             available,
         })
     }

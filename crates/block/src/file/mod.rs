@@ -9,6 +9,8 @@
 
 mod backing;
 mod device;
+#[cfg(test)]
+mod device_tests;
 mod keeper;
 mod layout;
 mod open;

@@ -98,6 +98,10 @@ impl Content {
                 }
             }
         }
+        // Without a whole block, `start` and `end` are the same place and may lie inside a block.
+        if whole.is_none() {
+            return;
+        }
         self.unmap(start, end);
         if no_hole {
             for number in start / limits::BLOCK_BYTES..end.div_ceil(limits::BLOCK_BYTES) {
