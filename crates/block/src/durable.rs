@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,9 +28,15 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// A name that nobody else writes to, whatever process and thread replaces the same file.
 fn temporary_name(path: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
+    name.push(format!(
+        ".{}-{}.new",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ));
     path.with_file_name(name)
 }
 
@@ -50,7 +57,7 @@ pub fn replace(path: &Path, content: &[u8], durable: bool) -> io::Result<()> {
         std::fs::rename(&temporary, path)
     })();
     if let Err(error) = written {
-        // The temporary name is never read; a leftover is overwritten by the next attempt.
+        // The temporary name is never read; a leftover goes with its directory.
         let _ = std::fs::remove_file(&temporary);
         return Err(error);
     }

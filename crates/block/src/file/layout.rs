@@ -176,7 +176,8 @@ impl Layout {
                 ];
                 for entry in std::fs::read_dir(&self.root)? {
                     let name = entry?.file_name();
-                    if !ours.iter().any(|ours| name == *ours) {
+                    let half_made = name.to_string_lossy().starts_with("FORMAT.");
+                    if !half_made && !ours.iter().any(|ours| name == *ours) {
                         let text = format!("{} is no pool and holds {name:?}", self.root.display());
                         return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
                     }

@@ -565,7 +565,7 @@ async fn one_holder_and_fencing(stage: Stage) {
         matches!(device.close().await, Err(DeviceError::Fenced { .. })),
         "a stale owner seals nothing"
     );
-    assert!(matches!(p.open_volume(open(&first)).await, Err(_)));
+    assert!(p.open_volume(open(&first)).await.is_err());
     drop(device);
     let device = p.open_volume(open(&second)).await.unwrap();
     assert_eq!(&device.read_at(0, 4).await.unwrap()[..], b"mine");
