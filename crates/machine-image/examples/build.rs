@@ -1,11 +1,14 @@
-//! Builds an image from the command line, for trying things out: `build tiny OUT CACHE GUEST` or
-//! `import SOURCE OUT bios|uefi`. The product's own command is `spx image`.
+//! Builds an image from the command line, for trying things out: `build tiny OUT CACHE GUEST`,
+//! `debian12 OUT WORK` or `import SOURCE OUT bios|uefi`. The product's own command is `spx image`.
 
 use std::env;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use machine_image::{BootMode, ImageError, ImportRequest, Progress, TinyRequest, build_tiny, import};
+use machine_image::{
+    BootMode, DebianRequest, ImageError, ImportRequest, Progress, TinyRequest, build_debian12, build_tiny,
+    import,
+};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -26,6 +29,17 @@ async fn main() -> ExitCode {
             };
             build_tiny(&request, &watcher).await
         }
+        ["debian12", out, work] => {
+            build_debian12(
+                &DebianRequest {
+                    out: out.into(),
+                    work: work.into(),
+                    mirror: None,
+                },
+                &watcher,
+            )
+            .await
+        }
         ["import", source, out, mode] => {
             let boot_mode = if *mode == "uefi" {
                 BootMode::Uefi
@@ -43,7 +57,7 @@ async fn main() -> ExitCode {
             .await
         }
         _ => {
-            eprintln!("usage: build tiny OUT CACHE GUEST | import SOURCE OUT bios|uefi");
+            eprintln!("usage: build tiny OUT CACHE GUEST | debian12 OUT WORK | import SOURCE OUT bios|uefi");
             return ExitCode::from(2);
         }
     };

@@ -1,6 +1,7 @@
 //! Builds and converts machine images into raw disks. Knows no AWS word; `spx image` draws the progress and makes
 //! each result an image of the cloud.
 //!
+//! The map: [`tiny`] is the image of Debian's cloud kernel and our guest agent that boots in seconds; [`debian`]
 //! is a Debian 12 with cloud-init; [`import`](mod@import) turns a raw or qcow2 file into a raw disk; [`kernel`]
 //! fetches Debian's kernel package without installing it; [`modules`] orders kernel modules; [`archive`],
 //! [`partition`] and [`libraries`] are the small formats and lookups that these need; [`tool`] runs the system's
@@ -10,6 +11,7 @@
 //! number of GiB and its holes are holes; a failed or cancelled build leaves nothing under the result's name.
 
 pub mod archive;
+pub mod debian;
 pub mod error;
 pub mod import;
 pub mod kernel;
@@ -22,6 +24,7 @@ pub mod progress;
 pub mod tiny;
 pub mod tool;
 
+pub use debian::{DebianRequest, build_debian12};
 pub use error::ImageError;
 pub use import::{ImportRequest, SourceFormat, import};
 pub use kernel::{Kernel, fetch_kernel};

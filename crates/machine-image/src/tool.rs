@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -155,7 +156,15 @@ impl<'a> Run<'a> {
     }
 
     /// Runs it to its end; what it printed is in the log.
-    pub(crate) async fn finish(mut self, bound: Duration) -> Result<(), ImageError> {
+    pub(crate) async fn finish(self, bound: Duration) -> Result<(), ImageError> {
+        self.finish_with_input(&[], bound).await
+    }
+
+    /// Runs it to its end with `input` (a few lines) on its standard input.
+    pub(crate) async fn finish_with_input(mut self, input: &[u8], bound: Duration) -> Result<(), ImageError> {
+        if !input.is_empty() {
+            self.command.stdin(Stdio::piped());
+        }
         let log = File::create(self.log).map_err(file("making", self.log))?;
         let errors = log.try_clone().map_err(file("making", self.log))?;
         self.command.stdout(log).stderr(errors);
@@ -165,6 +174,10 @@ impl<'a> Run<'a> {
             source,
         })?;
         let attempt = self.attempt;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A program that ends without reading is judged by its status.
+            let _reader_gone = stdin.write_all(input).await;
+        }
         let status = match timeout(bound, child.wait()).await {
             Ok(Ok(status)) => status,
             Ok(Err(source)) => return Err(ImageError::Start { program, source }),

@@ -3,6 +3,8 @@
 //! Needs root and the packages that the builders name.
 
 mod accelerator;
+mod debian;
 mod guests;
+mod networked;
 mod power;
 mod tiny;
