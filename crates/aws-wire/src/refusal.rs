@@ -172,7 +172,7 @@ impl Refusal {
                 "The AWS Access Key Id you provided does not exist in our records."
             }
             Refusal::UnknownKey | Refusal::InvalidToken => {
-                "The security token included in the request is invalid"
+                "The security token included in the request is invalid."
             }
             Refusal::SignatureDiffers => {
                 "The request signature we calculated does not match the signature you provided. Check your AWS \

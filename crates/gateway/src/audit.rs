@@ -195,7 +195,9 @@ fn open_file(path: &Path) -> std::io::Result<Open> {
 
 #[cfg(test)]
 mod tests {
-    use super::Audit;
+    use std::path::Path;
+
+    use super::{Audit, AuditLine, Verdict, open_file};
 
     #[test]
     fn files_rotate_and_no_line_is_lost() {
@@ -217,6 +219,45 @@ mod tests {
         }
         assert_eq!(lines.len(), 12);
         assert!(lines.is_sorted());
+    }
+
+    /// `/dev/full` answers every write as a full disk does.
+    #[test]
+    fn a_full_disk_is_noticed_and_so_is_its_end() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let audit = Audit::open(dir.path()).expect("opened");
+        let good = std::mem::replace(
+            &mut *audit.open.lock().expect("not poisoned"),
+            open_file(Path::new("/dev/full")).expect("opened"),
+        );
+        audit.record(&line());
+        assert!(!audit.is_writable());
+        *audit.open.lock().expect("not poisoned") = good;
+        audit.record(&line());
+        assert!(audit.is_writable());
+    }
+
+    fn line() -> AuditLine {
+        AuditLine {
+            time: time::OffsetDateTime::UNIX_EPOCH,
+            request_id: String::new(),
+            source_ip: [127, 0, 0, 1].into(),
+            tls: "TLSv1.3",
+            user_agent: None,
+            service: None,
+            action: None,
+            region: None,
+            access_key_id: None,
+            principal: None,
+            principal_type: None,
+            account: None,
+            dry_run: false,
+            resources: Vec::new(),
+            verdict: Verdict::Refused,
+            error_code: None,
+            status: 400,
+            duration_us: 1,
+        }
     }
 
     #[test]

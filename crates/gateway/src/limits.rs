@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const BODY_BYTES_MAX: usize = 10 * 1_024 * 1_024;
 /// Largest body of a request without credentials, in bytes.
 pub const UNSIGNED_BODY_BYTES_MAX: usize = 64 * 1_024;
+/// All bodies above [`UNSIGNED_BODY_BYTES_MAX`] that are held at once, in bytes.
+pub const BODIES_BYTES_MAX: usize = 256 * 1_024 * 1_024;
 /// A body over its cap is read on and dropped up to this many bytes, so that the client sees the answer.
 pub const DRAINED_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 /// How long an oversized body is drained.

@@ -29,7 +29,7 @@ use tracing::Instrument;
 
 use crate::audit::{Audit, AuditLine, AuditedPair, Verdict};
 use crate::authenticate::{Stop, authenticate, present_fault};
-use crate::body::{self, BodyFault};
+use crate::body::{self, BodyFault, Room};
 use crate::limits;
 use crate::lockout::{Lockout, Source};
 use crate::route::{self, Route};
@@ -46,6 +46,7 @@ pub(crate) struct Front {
     pub(crate) lockout: Lockout,
     pub(crate) throttle: Throttle,
     pub(crate) audit: Audit,
+    pub(crate) room: Room,
     pub(crate) ca_pem: Bytes,
 }
 
@@ -126,12 +127,13 @@ impl Front {
         } else {
             limits::UNSIGNED_BODY_BYTES_MAX
         };
-        let body = body::read(body, cap).await;
+        let held = body::read(body, cap, &self.room).await;
 
-        let read = body.as_deref().unwrap_or_default();
+        let read: &[u8] = held.as_ref().map_or(&[], |held| &held.bytes);
         let route = route::find(&self.registry, parts, read, presented.as_ref().ok());
         progress.route = Some(route);
-        let body = body.map_err(|fault| body_fault(fault, route.service))?;
+        let held = held.map_err(|fault| body_fault(fault, route.service))?;
+        let body = held.bytes.clone();
         let detected = detect_operation(route.service, parts, &body);
         progress.action = detected.as_ref().ok().map(|detected| detected.name());
 
@@ -390,6 +392,7 @@ fn header_view(parts: &Parts) -> Vec<(&str, &[u8])> {
 fn body_fault(fault: BodyFault, service: &ServiceSchema) -> Stop {
     Stop::refused(match fault {
         BodyFault::TooLarge => Refusal::BodyTooLarge.error(Some(service)),
+        BodyFault::NoRoom => AwsError::unavailable(),
         BodyFault::Idle | BodyFault::Broken => AwsError {
             code: Cow::Borrowed("RequestTimeout"),
             message: "The request's body did not arrive in time.".to_owned(),

@@ -27,6 +27,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::audit::Audit;
+use crate::body::Room;
 use crate::error::GatewayError;
 use crate::limits;
 use crate::lockout::Lockout;
@@ -45,15 +46,13 @@ Connection: close\r\n\r\nThis port speaks HTTPS. Use an https:// address.\n";
 #[derive(Debug, Clone)]
 pub struct GatewayConfig {
     /// Where to listen; port 0 takes a free one.
-    pub address: SocketAddr,
+    pub addr: SocketAddr,
     /// The cloud's directory; `tls` and `log` are made in it.
     pub dir: PathBuf,
     /// The region served.
     pub region: Region,
     /// Host names and addresses beyond `localhost`, `127.0.0.1`, `::1` and the address itself, for the certificate.
     pub names: Vec<String>,
-    /// Whether accounts are held to the rates of [`crate::limits`].
-    pub throttle: bool,
 }
 
 /// The front door, bound and not yet serving.
@@ -63,7 +62,7 @@ pub struct Gateway {
     acceptor: TlsAcceptor,
     authority: Authority,
     certificate: Arc<ServerCertificate>,
-    front: Arc<Front>,
+    front: Front,
 }
 
 impl Gateway {
@@ -73,7 +72,7 @@ impl Gateway {
     /// [`GatewayError`].
     pub async fn bind(
         config: GatewayConfig,
-        registry: Arc<Registry>,
+        registry: Registry,
         authenticator: Authenticator,
     ) -> Result<Self, GatewayError> {
         let now = OffsetDateTime::now_utc();
@@ -82,18 +81,19 @@ impl Gateway {
         let certificate = Arc::new(ServerCertificate::new(&authority, server_names(&config), now)?);
         let acceptor = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&certificate))?));
         let failed = |source| GatewayError::Bind {
-            address: config.address,
+            address: config.addr,
             source,
         };
-        let listener = TcpListener::bind(config.address).await.map_err(failed)?;
+        let listener = TcpListener::bind(config.addr).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let front = Front {
-            registry,
+            registry: Arc::new(registry),
             authenticator,
             region: config.region,
             lockout: Lockout::new(),
-            throttle: Throttle::new(config.throttle),
+            throttle: Throttle::new(true),
             audit,
+            room: Room::new(),
             ca_pem: Bytes::from(authority.pem.clone()),
         };
         Ok(Self {
@@ -102,7 +102,7 @@ impl Gateway {
             acceptor,
             authority,
             certificate,
-            front: Arc::new(front),
+            front,
         })
     }
 
@@ -112,17 +112,25 @@ impl Gateway {
     }
 
     /// The file with the CA's certificate, for `AWS_CA_BUNDLE`.
-    pub fn ca_path(&self) -> &std::path::Path {
+    pub fn ca_file(&self) -> &std::path::Path {
         &self.authority.path
     }
 
-    /// Serves until `shutdown` is done; then takes no more requests and waits a bounded time for those in progress.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let (stop, stopping) = watch::channel(false);
+    /// Holds accounts to the rates of [`crate::limits`], as is the default, or does not: for measurements.
+    #[must_use]
+    pub fn with_throttle(mut self, throttle: bool) -> Self {
+        self.front.throttle = Throttle::new(throttle);
+        self
+    }
+
+    /// Serves until `shutdown` holds true or has lost its sender; then takes no more requests and waits a bounded time
+    /// for those in progress.
+    pub async fn serve(self, mut shutdown: watch::Receiver<bool>) {
+        let front = Arc::new(self.front);
         let slots = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
         let mut renewal = tokio::time::interval(limits::CERTIFICATE_CHECK);
-        let mut shutdown = std::pin::pin!(shutdown);
+        let stopping = shutdown.clone();
         loop {
             // A slot first: connections beyond the bound stay in the kernel's queue.
             let accept = async {
@@ -130,14 +138,14 @@ impl Gateway {
                 (slot, self.listener.accept().await)
             };
             tokio::select! {
-                () = &mut shutdown => break,
-                _ = renewal.tick() => self.renew(),
+                () = stopped(&mut shutdown) => break,
+                _ = renewal.tick() => renew(&self.certificate, &self.authority),
                 Some(_) = connections.join_next() => {}
                 (slot, accepted) = accept => match accepted {
                     Ok((stream, peer)) => {
                         let connection = Connection {
                             acceptor: self.acceptor.clone(),
-                            front: Arc::clone(&self.front),
+                            front: Arc::clone(&front),
                             stopping: stopping.clone(),
                         };
                         connections.spawn(async move {
@@ -152,30 +160,31 @@ impl Gateway {
                 },
             }
         }
-        // Every receiver is a connection that is still open; without any there is nobody to tell.
-        let _ = stop.send(true);
         let drained = async { while connections.join_next().await.is_some() {} };
         if timeout(limits::SHUTDOWN_GRACE, drained).await.is_err() {
             tracing::warn!("requests were still running when the gateway closed");
         }
     }
+}
 
-    fn renew(&self) {
-        match self
-            .certificate
-            .renew_if_due(&self.authority, OffsetDateTime::now_utc())
-        {
-            Ok(true) => tracing::info!("the server certificate was renewed"),
-            Ok(false) => {}
-            Err(error) => tracing::error!(%error, "could not renew the server certificate"),
-        }
+/// Done when told to stop, or when there is nobody left to tell.
+async fn stopped(signal: &mut watch::Receiver<bool>) {
+    // The value answered holds a lock and must not live on in the caller's `select!`.
+    let _ = signal.wait_for(|stop| *stop).await;
+}
+
+fn renew(certificate: &ServerCertificate, authority: &Authority) {
+    match certificate.renew_if_due(authority, OffsetDateTime::now_utc()) {
+        Ok(true) => tracing::info!("the server certificate was renewed"),
+        Ok(false) => {}
+        Err(error) => tracing::error!(%error, "could not renew the server certificate"),
     }
 }
 
 fn server_names(config: &GatewayConfig) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
-    if !config.address.ip().is_unspecified() {
-        names.push(config.address.ip().to_string());
+    if !config.addr.ip().is_unspecified() {
+        names.push(config.addr.ip().to_string());
     }
     names.extend(config.names.iter().cloned());
     names.sort();
@@ -226,11 +235,9 @@ impl Connection {
         let builder = http_builder();
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
-        // The value that `wait_for` answers holds a lock, which must not outlive this line.
-        let stopping = async { self.stopping.wait_for(|stopping| *stopping).await.map(|_| ()) };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            _ = stopping => {
+            () = stopped(&mut self.stopping) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

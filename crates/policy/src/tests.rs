@@ -649,7 +649,15 @@ fn resource_policies_in_the_same_and_in_other_accounts() {
         name: "ec2.amazonaws.com",
     };
     // who, own policies, session limited to nothing, the resource's policy, resource, allowed
-    let cases: &[(Principal, &[NamedPolicy], bool, Option<&NamedPolicy>, &str, bool)] = &[
+    type Case<'a> = (
+        Principal,
+        &'a [NamedPolicy],
+        bool,
+        Option<&'a NamedPolicy>,
+        &'a str,
+        bool,
+    );
+    let cases: &[Case<'_>] = &[
         (user(), &empty, false, None, own, false),
         (user(), &all, false, None, own, true),
         (user(), &empty, false, Some(&ada), own, true),

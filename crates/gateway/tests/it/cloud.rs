@@ -19,7 +19,7 @@ use state::{Record, Scope, Store};
 use tempfile::TempDir;
 use time::OffsetDateTime;
 use tokio::process::Command;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 pub const REGION: &str = "eu-central-1";
@@ -35,7 +35,7 @@ pub struct Cloud {
     pub release: Arc<Notify>,
     pub waiting: Arc<Notify>,
     pub serving: JoinHandle<()>,
-    pub stop: Option<oneshot::Sender<()>>,
+    pub stop: watch::Sender<bool>,
 }
 
 impl Cloud {
@@ -60,21 +60,19 @@ impl Cloud {
             waiting: Arc::clone(&waiting),
         });
         let config = GatewayConfig {
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            addr: SocketAddr::from(([127, 0, 0, 1], 0)),
             dir: dir.path().to_owned(),
             region: Region::parse(REGION).expect("a region"),
             names: Vec::new(),
-            throttle,
         };
         let authenticator = Authenticator::new(store.clone(), keys);
-        let gateway = Gateway::bind(config, Arc::new(registry), authenticator)
+        let gateway = Gateway::bind(config, registry, authenticator)
             .await
-            .expect("bound");
-        let (address, ca) = (gateway.local_addr(), gateway.ca_path().to_owned());
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serving = tokio::spawn(gateway.serve(async {
-            let _ = stopped.await;
-        }));
+            .expect("bound")
+            .with_throttle(throttle);
+        let (address, ca) = (gateway.local_addr(), gateway.ca_file().to_owned());
+        let (stop, stopped) = watch::channel(false);
+        let serving = tokio::spawn(gateway.serve(stopped));
         Self {
             dir,
             store,
@@ -84,7 +82,7 @@ impl Cloud {
             release,
             waiting,
             serving,
-            stop: Some(stop),
+            stop,
         }
     }
 

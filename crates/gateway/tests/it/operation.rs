@@ -64,7 +64,7 @@ async fn credentials_of_a_suspended_account_are_refused_and_of_others_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_lets_running_calls_finish() {
-    let mut cloud = Cloud::new().await;
+    let cloud = Cloud::new().await;
     let client = cloud
         .client_command("python3", &cloud.bootstrap.tenant)
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client.py"))
@@ -72,12 +72,7 @@ async fn a_shutdown_lets_running_calls_finish() {
         .output();
     let client = tokio::spawn(client);
     cloud.waiting.notified().await;
-    cloud
-        .stop
-        .take()
-        .expect("not stopped yet")
-        .send(())
-        .expect("serving");
+    cloud.stop.send_replace(true);
     cloud.release.notify_one();
     let output = client.await.expect("joined").expect("python3 runs");
     let seen: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
