@@ -3,7 +3,7 @@
 //! Peer: appending 4 KiB to a preallocated file with one fdatasync each, on the same file system in the same run.
 //! Measured: durable commits per second with 1, 8 and 64 writers on redb (bytes, and typed records with an index and a
 //! unique value), a point read, an index list of 1,000 records of 1.5 KB, and commit to watcher. Medians of several
-//! rounds; `SPX_BENCH_DIR` chooses the file system.
+//! rounds; `SPX_BENCH_DIR` chooses the file system, and `-- writes`, `-- reads` or `-- watch` runs one part.
 
 use serde::{Deserialize, Serialize};
 use state::engine::{Op, Txn};
@@ -73,24 +73,37 @@ fn main() {
         let ratio = median(rounds.iter().map(|(raw, ours)| ours / raw).collect());
         (median(rounds.iter().map(|(_, ours)| *ours).collect()), ratio)
     };
-    println!("raw = 4 KiB append + fdatasync, 1 writer; {ROUNDS} rounds, medians");
-    for writers in [1, 8, 64] {
-        let (rate, ratio) = against_raw(&|| runtime.block_on(commits(&store, writers)));
-        println!("redb commit, 512 B, {writers:>2} writers           {rate:>8.0} /s  {ratio:>6.2} x raw");
+    let wanted = |part: &str| {
+        std::env::args()
+            .skip(1)
+            .all(|arg| arg.starts_with('-') || arg == part)
+    };
+    if wanted("writes") {
+        println!("raw = 4 KiB append + fdatasync, 1 writer; {ROUNDS} rounds, medians");
+        for writers in [1, 8, 64] {
+            let (rate, ratio) = against_raw(&|| runtime.block_on(commits(&store, writers)));
+            println!("redb commit, 512 B, {writers:>2} writers           {rate:>8.0} /s  {ratio:>6.2} x raw");
+        }
+        for writers in [1, 64] {
+            let (rate, ratio) = against_raw(&|| runtime.block_on(inserts(&store, writers)));
+            println!(
+                "typed insert + index + unique, {writers:>2} writers {rate:>7.0} /s  {ratio:>6.2} x raw"
+            );
+        }
+        let pairs: Vec<f64> = (0..ROUNDS)
+            .map(|_| runtime.block_on(inserts(&store, 1)) / runtime.block_on(commits(&store, 1)))
+            .collect();
+        println!(
+            "typed insert against byte commit         {:>8.2} x",
+            median(pairs)
+        );
     }
-    for writers in [1, 64] {
-        let (rate, ratio) = against_raw(&|| runtime.block_on(inserts(&store, writers)));
-        println!("typed insert + index + unique, {writers:>2} writers {rate:>7.0} /s  {ratio:>6.2} x raw");
+    if wanted("reads") {
+        runtime.block_on(reads(&store));
     }
-    let pairs: Vec<f64> = (0..ROUNDS)
-        .map(|_| runtime.block_on(inserts(&store, 1)) / runtime.block_on(commits(&store, 1)))
-        .collect();
-    println!(
-        "typed insert against byte commit         {:>8.2} x",
-        median(pairs)
-    );
-    runtime.block_on(reads(&store));
-    runtime.block_on(watch_lag(&store));
+    if wanted("watch") {
+        runtime.block_on(watch_lag(&store));
+    }
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {
@@ -202,8 +215,9 @@ async fn reads(store: &Store) {
         assert_eq!(rows.len(), 1_000);
         times.push(started.elapsed().as_secs_f64() * 1e3);
     }
+    let best = times.iter().copied().fold(f64::MAX, f64::min);
     println!(
-        "index list of 1,000 records of {bytes} B     {:>10.2} ms",
+        "index list of 1,000 records of {bytes} B     {:>10.2} ms, best {best:.2} ms",
         median(times)
     );
     let mut times = Vec::new();
