@@ -95,3 +95,9 @@ pub const EXPORT_BLOCKING_THREADS_MAX: usize = 32;
 pub const EXPORT_OOM_SCORE_ADJUSTMENT: &str = "-500";
 /// What a new volume or snapshot needs besides its data: directories, records, ownership.
 pub const OBJECT_BYTES: u64 = 64 * 1024;
+/// Largest write that is done without a hand-over to another thread…
+pub const INLINE_WRITE_BYTES_MAX: usize = 64 * 1024;
+/// …unless one took this long…
+pub const INLINE_WRITE_SLOW: Duration = Duration::from_millis(1);
+/// …within so many milliseconds.
+pub const INLINE_WRITE_PAUSE_MS: u64 = 200;

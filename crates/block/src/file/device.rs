@@ -1,6 +1,8 @@
 //! An open volume or snapshot of a `file` pool.
 //!
-//! Reads that the page cache can answer are done at once, everything else on tokio's blocking threads. A change is admitted
+//! Reads that the page cache can answer are done at once, and so are small writes as long as they are quick: they are a copy
+//! into the page cache, and a hand-over to another thread costs more than that. One that turns out slow (the kernel throttles
+//! writers when too much is dirty) sends those of the next moment to tokio's blocking threads, where everything else is. A change is admitted
 //! (closed? read-only? fenced? poisoned? space?), done, and answered; [`close`](BlockDevice::close) waits for what was
 //! admitted, so a seal covers it. One descriptor does all writes and syncs: the kernel reports a failed write-back to it once.
 
@@ -9,6 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -76,6 +79,9 @@ struct Inner {
     /// Bytes that may be allocated before the pool's fullness is looked at again.
     budget: AtomicU64,
     closed: AtomicBool,
+    /// Small writes are handed over until then, in milliseconds after `opened`.
+    hand_over_until_ms: AtomicU64,
+    opened: Instant,
 }
 
 /// See the module.
@@ -114,17 +120,17 @@ impl FileDevice {
     ) -> io::Result<Self> {
         let size = AtomicU64::new(file.length()?);
         let read_only = read_only || tenure.is_none();
-        let (budget, closed) = (AtomicU64::new(0), AtomicBool::new(false));
-        let gate = Arc::new(SyncGate::default());
         let inner = Inner {
             file,
             size,
             read_only,
             tenure,
-            gate,
+            gate: Arc::new(SyncGate::default()),
             reserve_bytes,
-            budget,
-            closed,
+            budget: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            hand_over_until_ms: AtomicU64::new(0),
+            opened: Instant::now(),
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -257,6 +263,26 @@ impl Inner {
             .map_err(failed("write", offset, length))
     }
 
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn writes_are_quick(&self) -> bool {
+        let until = self.hand_over_until_ms.load(Ordering::Relaxed);
+        until == 0 || self.elapsed_ms() >= until
+    }
+
+    /// A write whose slowness sends the next ones to another thread.
+    fn timed_write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let started = Instant::now();
+        let result = self.write(offset, data);
+        if started.elapsed() >= limits::INLINE_WRITE_SLOW {
+            let until = self.elapsed_ms().saturating_add(limits::INLINE_WRITE_PAUSE_MS);
+            self.hand_over_until_ms.store(until, Ordering::Relaxed);
+        }
+        result
+    }
+
     fn write_zeros_as_data(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         let zeros = vec![0; limits::COPY_CHUNK_BYTES];
         let mut done = 0;
@@ -368,8 +394,14 @@ impl BlockDevice for FileDevice {
         if data.is_empty() {
             return self.sync_if(fua).await;
         }
-        self.blocking(Some(admitted), move |inner| inner.write(offset, &data))
-            .await?;
+        if data.len() <= limits::INLINE_WRITE_BYTES_MAX && self.inner.writes_are_quick() {
+            let written = self.inner.timed_write(offset, &data);
+            drop(admitted);
+            written?;
+        } else {
+            self.blocking(Some(admitted), move |inner| inner.write(offset, &data))
+                .await?;
+        }
         self.sync_if(fua).await
     }
 
