@@ -2,13 +2,12 @@
 //!
 //! All of it is one transaction; a marker row remembers that it was made, so that an account that deleted its default
 //! VPC does not get another one at the next start. CreateDefaultVpc will use the same builder. Default subnets map public
-//! addresses unless the cloud has no public pool when they are made, so pools are ensured first.
+//! addresses on launch; whether the cloud has any is asked at the launch, so that pools may be configured later.
 
 use crate::capability::names;
 use crate::cidr;
 use crate::error::{NetworkError, update_error};
 use crate::limits;
-use crate::pool;
 use crate::records::{
     AclAction, AclEntry, BlockAssociation, DefaultNetwork, DhcpConfiguration, DhcpOptions, Direction,
     GatewayAttachment, InternetGateway, NetworkAcl, NetworkAclAssociation, Route, RouteOrigin, RouteTable,
@@ -109,7 +108,6 @@ pub async fn ensure_default_network_in(
     });
     tx.put(&main)?;
     tx.insert(&gateway)?;
-    let map_public_ip_on_launch = pool::has_pool(tx).await?;
     let blocks = subnet_blocks(DEFAULT_VPC_BLOCK, DEFAULT_SUBNET_PREFIX);
     for (zone, block) in zones.iter().take(limits::DEFAULT_SUBNETS_MAX).zip(blocks) {
         let subnet = Subnet {
@@ -119,7 +117,7 @@ pub async fn ensure_default_network_in(
             block,
             zone: zone.clone(),
             default_for_zone: true,
-            map_public_ip_on_launch,
+            map_public_ip_on_launch: true,
             created_at: now,
         };
         tx.insert(&subnet)?;

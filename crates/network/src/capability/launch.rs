@@ -10,6 +10,7 @@
 
 use crate::error::{NetworkError, malformed, not_found};
 use crate::limits;
+use crate::pool;
 use crate::records::{SecurityGroup, Subnet, Vpc};
 use aws_types::ids::{SecurityGroupId, SubnetId, VpcId};
 use aws_types::{AccountId, AvailabilityZone, AwsError, catalogue};
@@ -37,12 +38,15 @@ pub struct LaunchNetwork {
     pub subnet: Subnet,
     /// The groups, in the order given; never empty.
     pub groups: Vec<SecurityGroup>,
+    /// The cloud has public addresses to give out, though perhaps none is free now.
+    pub has_public_pool: bool,
 }
 
 impl LaunchNetwork {
-    /// Interfaces get a public address unless the launch says otherwise.
+    /// Interfaces get a public address unless the launch says otherwise. In a cloud whose operator configured no public
+    /// pool none does; a pool that is empty fails the launch instead.
     pub fn public_by_default(&self) -> bool {
-        self.subnet.map_public_ip_on_launch
+        self.subnet.map_public_ip_on_launch && self.has_public_pool
     }
 
     /// The ids of the groups.
@@ -75,7 +79,13 @@ pub async fn resolve_launch_network(
         &request.group_names,
     )
     .await?;
-    Ok(LaunchNetwork { vpc, subnet, groups })
+    let has_public_pool = pool::has_pool(tx).await?;
+    Ok(LaunchNetwork {
+        vpc,
+        subnet,
+        groups,
+        has_public_pool,
+    })
 }
 
 async fn resolve_subnet(

@@ -33,3 +33,6 @@ pub use route_table::{Route, RouteOrigin, RouteTable, RouteTableAssociation, Rou
 pub use subnet::Subnet;
 pub use tag::TagRow;
 pub use vpc::{BlockAssociation, DefaultNetwork, Vpc};
+
+#[cfg(test)]
+mod tests;

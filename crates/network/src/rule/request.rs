@@ -22,6 +22,8 @@ pub struct GroupName {
     pub name: Option<String>,
     /// Its owner, if the request says so.
     pub account: Option<String>,
+    /// Its VPC, if the request says so.
+    pub vpc: Option<String>,
 }
 
 /// The other side of a rule, as a request names it.
@@ -142,6 +144,7 @@ pub fn read_scalars(scalars: &ScalarRule) -> Result<Vec<RequestedRule>, AwsError
         id: None,
         name: Some(name.clone()),
         account: scalars.group_account.clone(),
+        vpc: None,
     });
     match (group, &scalars.cidr) {
         (Some(_), Some(_)) => Err(catalogue::INVALID_PARAMETER_COMBINATION
@@ -187,10 +190,16 @@ fn read_group(pair: &UserIdGroupPair) -> Result<GroupName, AwsError> {
     if pair.group_id.is_none() && pair.group_name.is_none() {
         return Err(AwsError::missing_parameter("groupId"));
     }
+    if pair.vpc_peering_connection_id.is_some() {
+        return Err(catalogue::UNSUPPORTED_OPERATION.error(
+            "The parameter vpcPeeringConnectionId is not supported: there are no peering connections.",
+        ));
+    }
     Ok(GroupName {
         id: pair.group_id.clone(),
         name: pair.group_name.clone(),
         account: pair.user_id.clone(),
+        vpc: pair.vpc_id.clone(),
     })
 }
 

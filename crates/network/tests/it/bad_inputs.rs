@@ -534,6 +534,16 @@ async fn rule_rows(t: &mut Table, group: &str) {
     let foreign = with(peer(Some(group), None, Some("000000000099")));
     t.row::<Ingress>("InvalidGroup.NotFound", "peer of another account", foreign)
         .await;
+    let peered = one(&|p| {
+        p.ip_ranges.clear();
+        p.user_id_group_pairs = vec![ec2::UserIdGroupPair {
+            group_id: Some(group.into()),
+            vpc_peering_connection_id: Some("pcx-12345678".into()),
+            ..Default::default()
+        }];
+    });
+    t.row::<Ingress>("UnsupportedOperation", "peer over a peering", with(peered))
+        .await;
     let other_vpc = other_default_group(&t.cloud).await;
     let elsewhere = with(peer(Some(&other_vpc), None, None));
     t.row::<Ingress>("InvalidGroup.NotFound", "peer of another VPC", elsewhere)

@@ -451,7 +451,7 @@ async fn the_network_of_a_launch() {
     let base = LaunchNetworkRequest::default;
     let plain = resolve(base()).await.expect("default");
     assert_eq!(plain.subnet.zone, zones()[0]);
-    assert_eq!(plain.group_ids(), [default.id.clone()]);
+    assert_eq!(plain.group_ids(), std::slice::from_ref(&default.id));
     assert!(plain.public_by_default());
     let zoned = resolve(LaunchNetworkRequest {
         zone: Some(zones()[1].to_string()),

@@ -185,14 +185,12 @@ async fn resolve_peer_group(
         // Groups of other accounts can be named only over a peering; see vpc.md R51.
         return Err(group_absent(shown).into());
     }
-    if let (Resolve::Comparable, Some(id)) = (how, &name.id) {
-        if let Some(id) = SecurityGroupId::parse(id) {
-            return Ok(RulePeer::Group {
-                group: id,
-                account,
-                vpc: group.vpc.clone(),
-            });
-        }
+    if let (Resolve::Comparable, Some(id)) = (how, name.id.as_deref().and_then(SecurityGroupId::parse)) {
+        return Ok(RulePeer::Group {
+            group: id,
+            account,
+            vpc: group.vpc.clone(),
+        });
     }
     let found = match (&name.id, &name.name) {
         (Some(id), _) => find_group(tx, account, id).await?,
@@ -212,7 +210,7 @@ async fn resolve_peer_group(
         }
         (None, None) => return Err(AwsError::missing_parameter("groupId").into()),
     };
-    if found.vpc != group.vpc {
+    if found.vpc != group.vpc || name.vpc.as_ref().is_some_and(|vpc| *vpc != found.vpc.to_string()) {
         return Err(catalogue::INVALID_GROUP_NOT_FOUND
             .error("You have specified two resources that belong to different networks.")
             .into());
