@@ -112,7 +112,7 @@ pub async fn ensure_bootstrap(
                     next: next.unwrap_or(AccountId::FIRST_TENANT),
                 })?;
             }
-            Ok(())
+            initialise(&tx, initializers, id).await
         };
         store.update(make).await.map_err(|source| BootstrapError::Make {
             account: id,
@@ -124,20 +124,15 @@ pub async fn ensure_bootstrap(
         .list_all()
         .await
         .map_err(|error| find_failed(AccountId::SYSTEM)(error.into()))?;
-    for account in accounts {
-        let initialise = |tx: Tx| async move {
-            for initializer in initializers {
-                initializer.ensure(&tx, account.id).await?;
-            }
-            Ok::<(), IamError>(())
-        };
-        store
-            .update(initialise)
-            .await
-            .map_err(|source| BootstrapError::Make {
-                account: account.id,
-                source: Box::new(source),
-            })?;
+    for account in accounts
+        .iter()
+        .filter(|account| account.id > AccountId::FIRST_TENANT)
+    {
+        let owed = |tx: Tx| async move { initialise(&tx, initializers, account.id).await };
+        store.update(owed).await.map_err(|source| BootstrapError::Make {
+            account: account.id,
+            source: Box::new(source),
+        })?;
     }
     Ok(Bootstrap {
         operator: founding_credential(store, keys, AccountId::OPERATOR)
@@ -147,6 +142,18 @@ pub async fn ensure_bootstrap(
             .await
             .map_err(find_failed(AccountId::FIRST_TENANT))?,
     })
+}
+
+/// Adds to a transaction what other rooms owe an account.
+async fn initialise(
+    tx: &Tx,
+    initializers: &[Arc<dyn AccountInitializer>],
+    account: AccountId,
+) -> Result<(), IamError> {
+    for initializer in initializers {
+        initializer.ensure(tx, account).await?;
+    }
+    Ok(())
 }
 
 /// Adds a new account to a transaction.

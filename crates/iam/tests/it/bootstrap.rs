@@ -131,6 +131,34 @@ impl Record for Gift {
 
 struct Giver(AtomicUsize);
 
+/// An initializer that cannot do its part.
+struct Failing;
+
+#[async_trait]
+impl AccountInitializer for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+    async fn ensure(&self, tx: &Tx, account: AccountId) -> Result<(), StoreError> {
+        tx.fetch::<Gift>(&Scope::account(account), "never given")
+            .await
+            .map(drop)
+    }
+}
+
+/// An account is made with all its parts or not at all.
+#[tokio::test]
+async fn an_initializer_that_fails_leaves_no_account() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = state::Store::memory();
+    let keys = iam::Keys::open(dir.path(), &store).await.expect("keys");
+    let initializers: Vec<Arc<dyn AccountInitializer>> = vec![Arc::new(Failing)];
+    let made = ensure_bootstrap(&store, &keys, &initializers, OffsetDateTime::now_utc()).await;
+    assert!(made.is_err());
+    let accounts: Vec<Account> = store.list_all().await.expect("readable");
+    assert!(accounts.is_empty());
+}
+
 #[async_trait]
 impl AccountInitializer for Giver {
     fn name(&self) -> &'static str {
