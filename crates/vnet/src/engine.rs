@@ -5,42 +5,32 @@
 //! moves: public addresses that go are withdrawn from the edge, the network converges, those that come are announced.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
-use tokio::task::AbortHandle;
 use tracing::{info, warn};
 
 use crate::compile;
 use crate::converge::{Converged, Desired, converge};
-use crate::dhcp::{self, Lease, Leases};
-use crate::dns::{self, Resolver, Upstreams, View, Views};
+use crate::edge::Edge;
 use crate::error::{ProgramError, VnetError};
 use crate::kernel::links::{self, LinkChange};
 use crate::kernel::namespace::Namespace;
 use crate::kernel::netlink::Netlink;
 use crate::kernel::{conntrack, nft, tap};
-use crate::metadata::{self, Caller, Callers};
 use crate::program::{EdgeProgram, NetworkId, NetworkProgram, Port, PortId, PortKind};
 use crate::record::{NetworkRecord, Records};
+use crate::services::{Services, Shared};
 use crate::{Applied, CarriedNetwork, Config, MetadataConnection, Outcome, check, host, limits};
-
-/// How long a listener waits for its predecessor in this process to close.
-const LISTEN_PATIENCE: Duration = Duration::from_secs(2);
-const LISTEN_PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Engine {
     config: Config,
     records: Records,
-    runtime: Handle,
-    queue: Sender<MetadataConnection>,
-    upstreams: Arc<Upstreams>,
+    shared: Shared,
     networks: Mutex<BTreeMap<NetworkId, Arc<Cell>>>,
     edge: Mutex<Edge>,
 }
@@ -56,31 +46,6 @@ struct CellState {
     namespace: Option<Namespace>,
     services: Option<Services>,
     removed: bool,
-}
-
-/// The edge and who is connected to it.
-#[derive(Default)]
-struct Edge {
-    namespace: Option<Namespace>,
-    program: Option<EdgeProgram>,
-    networks: BTreeMap<u32, String>,
-    public: BTreeMap<Ipv4Addr, u32>,
-}
-
-/// The servers of one network; they end when this is dropped.
-struct Services {
-    leases: Leases,
-    callers: Callers,
-    views: Views,
-    /// What the resolver listens on; other addresses need other listeners.
-    resolvers: BTreeSet<Ipv4Addr>,
-    tasks: Vec<AbortHandle>,
-}
-
-impl Drop for Services {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -118,28 +83,29 @@ impl Engine {
         let records = Records::open(&config.run_dir)?;
         let host = compile::host(None, &config.cloud_tag);
         nft::find_table(&host.table.family, &host.table.name)?;
-        let mut edge = Edge {
-            program: records.find_edge()?,
-            ..Edge::default()
-        };
-        let mut networks = BTreeMap::new();
+        let mtu = config.mtu;
+        let edge = Edge::new(
+            format!("spx-{}-edge", config.cloud_tag),
+            mtu,
+            records.find_edge()?,
+        );
         let engine = Engine {
             config,
             records,
-            runtime,
-            queue,
-            upstreams: Arc::default(),
+            shared: Shared {
+                runtime,
+                queue,
+                upstreams: Arc::default(),
+                mtu,
+            },
             networks: Mutex::default(),
-            edge: Mutex::default(),
+            edge: Mutex::new(edge),
         };
-        edge.namespace = Namespace::find(&engine.edge_name())?;
         for record in engine.records.list_networks()? {
-            let cell = engine.adopt(record, &mut edge)?;
-            let network = lock(&cell.state).record.network.clone();
-            networks.insert(network, Arc::new(cell));
+            let network = record.network.clone();
+            let cell = engine.adopt(record)?;
+            lock(&engine.networks).insert(network, Arc::new(cell));
         }
-        *lock(&engine.networks) = networks;
-        *lock(&engine.edge) = edge;
         Ok(engine)
     }
 
@@ -151,16 +117,12 @@ impl Engine {
         format!("spx-{}-", self.config.cloud_tag)
     }
 
-    fn edge_name(&self) -> String {
-        format!("{}edge", self.name_prefix())
-    }
-
     fn namespace_name(&self, number: u32) -> String {
         format!("{}{number}", self.name_prefix())
     }
 
     /// Takes over a network of an earlier run: its namespace if it is the same one, and its servers at once.
-    fn adopt(&self, record: NetworkRecord, edge: &mut Edge) -> Result<Cell, VnetError> {
+    fn adopt(&self, record: NetworkRecord) -> Result<Cell, VnetError> {
         let number = record.number;
         let found = Namespace::find(&self.namespace_name(number))?;
         let namespace = found.filter(|namespace| record.namespace == Some(namespace.inode()));
@@ -170,6 +132,7 @@ impl Engine {
             services: None,
             removed: false,
         };
+        let mut edge = lock(&self.edge);
         edge.networks.insert(number, state.record.network.to_string());
         if let (Some(namespace), Some(program)) = (&state.namespace, &state.record.program) {
             edge.public.extend(
@@ -181,8 +144,10 @@ impl Engine {
             let devices = namespace.run(|| {
                 let links = links::list(&mut Netlink::route()?)?;
                 Ok(links.into_iter().map(|link| (link.name, link.index)).collect())
-            })?;
-            match self.serve(namespace, program, &devices) {
+            });
+            let started =
+                devices.and_then(|devices| Services::start(&self.shared, namespace, program, &devices));
+            match started {
                 Ok(services) => {
                     state.services = Some(services);
                     info!(network = %program.network, namespace = namespace.name(), "adopted");
@@ -269,13 +234,20 @@ impl Engine {
         if state
             .services
             .as_ref()
-            .is_some_and(|services| services.resolvers != compile::resolvers(program))
+            .is_some_and(|services| !services.fit(program))
         {
             state.services = None;
         }
         match &state.services {
-            Some(services) => services.update(program, self.leases(program, &converged.devices)),
-            None => state.services = Some(self.serve(&namespace, program, &converged.devices)?),
+            Some(services) => services.update(&self.shared, program, &converged.devices),
+            None => {
+                state.services = Some(Services::start(
+                    &self.shared,
+                    &namespace,
+                    program,
+                    &converged.devices,
+                )?)
+            }
         }
         if state.record.program.as_ref() != Some(program) {
             state.record.program = Some(program.clone());
@@ -314,7 +286,7 @@ impl Engine {
         program: &NetworkProgram,
     ) -> Result<Converged, VnetError> {
         let desired = compile::network(program, self.config.mtu, &compile::transit_name(number));
-        let edge = lock(&self.edge).ensure_namespace(&self.edge_name())?;
+        let edge = lock(&self.edge).ensure_namespace()?;
         namespace.run(|| converge(&desired, Some(edge.as_fd())))
     }
 
@@ -333,7 +305,7 @@ impl Engine {
         if edge.public.len() == before {
             Ok(false)
         } else {
-            edge.converge(&self.edge_name(), self.config.mtu)
+            edge.converge()
         }
     }
 
@@ -342,7 +314,7 @@ impl Engine {
         let mut edge = lock(&self.edge);
         edge.public
             .extend(public.keys().map(|address| (*address, number)));
-        edge.converge(&self.edge_name(), self.config.mtu)
+        edge.converge()
     }
 
     pub(crate) fn remove(&self, network: &NetworkId) -> Result<(), VnetError> {
@@ -355,9 +327,7 @@ impl Engine {
         }
         let mut edge = lock(&self.edge);
         edge.public.retain(|_, owner| *owner != cell.number);
-        if edge.namespace.is_some() {
-            edge.converge(&self.edge_name(), self.config.mtu)?;
-        }
+        edge.converge()?;
         state.services = None;
         let name = self.namespace_name(cell.number);
         if let Some(namespace) = Namespace::find(&name)? {
@@ -398,11 +368,11 @@ impl Engine {
                 outcome: Outcome::Skipped,
             });
         }
-        let namespace = edge.ensure_namespace(&self.edge_name())?;
+        let namespace = edge.ensure_namespace()?;
         edge.program = Some(program.clone());
         let wanted = compile::host(Some(program), &self.config.cloud_tag);
         let mut changed = host::ensure(&wanted, &namespace, self.config.mtu, program.masquerade)?;
-        changed |= edge.converge(&self.edge_name(), self.config.mtu)?;
+        changed |= edge.converge()?;
         self.records.put_edge(program)?;
         let outcome = if changed {
             Outcome::Changed
@@ -429,7 +399,7 @@ impl Engine {
             }
             Namespace::remove(&name)?;
         }
-        *edge = Edge::default();
+        edge.reset();
         self.records.delete_edge()
     }
 
@@ -499,92 +469,9 @@ impl Engine {
         })
     }
 
-    fn leases(&self, program: &NetworkProgram, devices: &BTreeMap<String, u32>) -> BTreeMap<u32, Lease> {
-        let mtu = u16::try_from(self.config.mtu).unwrap_or(u16::MAX);
-        let lease = |port: &Port| {
-            let index = devices.get(&compile::device_name(port.number))?;
-            let subnet = program.subnets.iter().find(|subnet| subnet.id == port.subnet)?;
-            let lease = Lease {
-                mac: port.mac,
-                address: port.address,
-                mask: subnet.block.netmask(),
-                router: subnet.router(),
-                mtu,
-                options: port.dhcp.clone(),
-            };
-            Some((*index, lease))
-        };
-        program.ports.iter().filter_map(lease).collect()
-    }
-
-    /// Opens the sockets inside the namespace and serves them from here.
-    fn serve(
-        &self,
-        namespace: &Namespace,
-        program: &NetworkProgram,
-        devices: &BTreeMap<String, u32>,
-    ) -> Result<Services, VnetError> {
-        let failed = |service| {
-            let namespace = namespace.name().to_owned();
-            move |source| VnetError::Listen {
-                service,
-                namespace,
-                source,
-            }
-        };
-        let resolvers = compile::resolvers(program);
-        let (udp, tcp, listeners) = namespace.run(|| {
-            let udp = patiently(dhcp::open).map_err(failed("DHCP"))?;
-            let tcp = patiently(metadata::open).map_err(failed("metadata"))?;
-            let listeners = resolvers.iter().map(|address| patiently(|| dns::open(*address)));
-            let listeners = listeners.collect::<io::Result<Vec<_>>>().map_err(failed("DNS"))?;
-            Ok((udp, tcp, listeners))
-        })?;
-        let _guard = self.runtime.enter();
-        let udp = tokio::net::UdpSocket::from_std(udp).map_err(failed("DHCP"))?;
-        let tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed("metadata"))?;
-        let mut services = Services {
-            leases: Leases::default(),
-            callers: Callers::default(),
-            views: Views::default(),
-            resolvers,
-            tasks: Vec::new(),
-        };
-        services.update(program, self.leases(program, devices));
-        let dhcp = self.runtime.spawn(dhcp::serve(udp, Arc::clone(&services.leases)));
-        services.tasks.push(dhcp.abort_handle());
-        let callers = Arc::clone(&services.callers);
-        let metadata = metadata::accept(program.network.clone(), tcp, callers, self.queue.clone());
-        services.tasks.push(self.runtime.spawn(metadata).abort_handle());
-        let resolver = Resolver::new(Arc::clone(&services.views), Arc::clone(&self.upstreams));
-        for listeners in listeners {
-            let listeners = listeners.register().map_err(failed("DNS"))?;
-            let task = self.runtime.spawn(resolver.clone().serve(listeners));
-            services.tasks.push(task.abort_handle());
-        }
-        Ok(services)
-    }
-
     pub(crate) fn set_upstream_resolvers(&self, resolvers: Vec<SocketAddr>) {
-        self.upstreams.set(resolvers);
+        self.shared.upstreams.set(resolvers);
     }
-}
-
-impl Services {
-    fn update(&self, program: &NetworkProgram, leases: BTreeMap<u32, Lease>) {
-        *self.leases.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(leases);
-        *self.callers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(callers(program));
-        *self.views.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(View::new(program));
-    }
-}
-
-fn callers(program: &NetworkProgram) -> BTreeMap<Ipv4Addr, Caller> {
-    let enabled = program.ports.iter().filter(|port| port.metadata.enabled);
-    let caller = |port: &Port| Caller {
-        port: port.id.clone(),
-        hop_limit: port.metadata.hop_limit,
-    };
-    enabled.map(|port| (port.address, caller(port))).collect()
 }
 
 /// Public addresses whose private side is not what it was; without a program before, all of them.
@@ -607,31 +494,4 @@ fn moved_addresses(
         .iter()
         .filter(|(address, private)| before.get(*address) != Some(private));
     gone.chain(come).map(|(address, _)| *address).collect()
-}
-
-/// An earlier engine of this process closes its sockets a moment after it was dropped.
-fn patiently<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    let started = Instant::now();
-    loop {
-        match open() {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && started.elapsed() < LISTEN_PATIENCE => {
-                std::thread::sleep(LISTEN_PAUSE);
-            }
-            other => return other,
-        }
-    }
-}
-
-impl Edge {
-    fn ensure_namespace(&mut self, name: &str) -> Result<Namespace, VnetError> {
-        let namespace = Namespace::ensure(name)?;
-        self.namespace = Some(namespace.clone());
-        Ok(namespace)
-    }
-
-    fn converge(&mut self, name: &str, mtu: u32) -> Result<bool, VnetError> {
-        let namespace = self.ensure_namespace(name)?;
-        let desired = compile::edge(self.program.as_ref(), &self.networks, &self.public, mtu);
-        Ok(namespace.run(|| converge(&desired, None))?.changed)
-    }
 }

@@ -12,6 +12,7 @@ mod compile;
 mod converge;
 mod dhcp;
 mod dns;
+mod edge;
 mod engine;
 mod error;
 mod host;
@@ -21,6 +22,7 @@ mod metadata;
 mod program;
 mod record;
 mod ruleset;
+mod services;
 mod sys;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -64,3 +64,7 @@ pub const DNS_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(2);
 pub const DNS_UPSTREAM_PAUSE: Duration = Duration::from_secs(10);
 /// How long the host's list of resolvers is used before it is read again.
 pub const DNS_UPSTREAM_REREAD: Duration = Duration::from_secs(5);
+/// How long a listener waits for its predecessor in this process to close.
+pub const LISTEN_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause between tries meanwhile.
+pub const LISTEN_PAUSE: Duration = Duration::from_millis(10);
