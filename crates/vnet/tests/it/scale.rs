@@ -1,6 +1,6 @@
-//! What a change costs with many rules: printed, and bounded loosely so that a regression of kind shows.
+//! What a change costs with many rules: printed, and bounded against a pass without differences.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use vnet::{Generation, Outcome};
 
@@ -50,5 +50,8 @@ fn a_change_among_many_rules_is_quick() {
     let (outcome, change) = timed(&program);
     assert_eq!(outcome, Outcome::Changed);
     println!("100 ports, 3000 rules: first {first:?}, unchanged {same:?}, one rule {change:?}");
-    assert!(change < Duration::from_secs(2), "{change:?}");
+    assert!(
+        change < same * 10,
+        "a change costs {change:?}, finding none {same:?}"
+    );
 }
