@@ -13,8 +13,12 @@ mod device;
 mod device_tests;
 mod keeper;
 mod layout;
+mod load;
 mod open;
+mod provider;
+mod snapshots;
 mod sparse;
+mod volumes;
 
 pub use keeper::{FilePool, FilePoolConfig, PoolError};
 pub use open::{default_reserve_bytes, open_published};
