@@ -54,6 +54,8 @@ pub struct ImportedImage {
     pub boot_mode: BootMode,
     /// `x86_64`
     pub architecture: String,
+    /// Id of the snapshot, by which the provider made it: [`SnapshotId::random`] of the importer.
+    pub snapshot: SnapshotId,
     /// The provider's handle of the snapshot, 32 hex digits.
     pub handle: String,
     /// The node whose pool holds it.
@@ -82,7 +84,7 @@ pub async fn register_imported_image(
     let now = now.replace_nanosecond(0).unwrap_or(now);
     let snapshot = Snapshot {
         account: imported.account,
-        id: SnapshotId::random(),
+        id: imported.snapshot,
         size_bytes: imported.size_bytes.div_ceil(GIB).max(1) * GIB,
         handle: imported.handle,
         node: imported.node,
