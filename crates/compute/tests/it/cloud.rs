@@ -102,12 +102,12 @@ impl Cloud {
             .expect("the founding key");
         let region = Region::parse(REGION).expect("a region");
         let zones = [region.zone('a')];
-        network::ensure_default_network(&store, TENANT, &region, &zones)
-            .await
-            .expect("a network");
         network::ensure_public_pool(&store, "198.18.0.0/16".parse().expect("a block"))
             .await
             .expect("a pool");
+        network::ensure_default_network(&store, TENANT, &region, &zones)
+            .await
+            .expect("a network");
         let record = &node;
         store
             .update(|tx| async move { tx.put(record) })
@@ -144,8 +144,8 @@ impl Cloud {
         let region = Region::parse(REGION).expect("a region");
         let call = Call::new(self.caller.clone(), region, OffsetDateTime::now_utc());
         // What was asked stands in for the request's form, so that tokens are bound to it.
-        let form = format!("input={input:?}");
-        let call = call.with_parameters(Parameters::form(&percent(&form), Default::default()));
+        let form = format!("Input={}", percent(&without_paging(&format!("{input:?}"))));
+        let call = call.with_parameters(Parameters::form(&form, Default::default()));
         let Found::Built(operation) = self.registry.find(S::SCHEMA.service, S::SCHEMA.name) else {
             panic!("{} is not registered", S::SCHEMA.name);
         };
@@ -170,7 +170,7 @@ impl Cloud {
     pub async fn settle(&self) {
         for _ in 0..PASSES_MAX {
             let moved = self.pass().await;
-            if !(self.node.act(&self.store).await || moved) {
+            if !(self.node.act(&self.store).await.expect("a healthy store") || moved) {
                 return;
             }
         }
@@ -332,4 +332,10 @@ pub async fn register_image(store: &Store, node: &NodeId, name: &str) -> ImageId
 
 fn percent(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// The text of an input without page size and token, to which page tokens are not bound.
+fn without_paging(text: &str) -> String {
+    let paging = |part: &&str| !part.starts_with("max_results:") && !part.starts_with("next_token:");
+    text.split(", ").filter(paging).collect()
 }

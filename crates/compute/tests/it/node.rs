@@ -6,7 +6,7 @@ use node_spec::{
     ExitCause, GuestFailure, GuestObservation, GuestSpec, GuestState, RunIntent, VolumeFailure, VolumeIntent,
     VolumeObservation, VolumeSpec, VolumeState,
 };
-use state::{Scope, Store};
+use state::{Scope, Store, StoreError, UpdateError};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use time::OffsetDateTime;
@@ -47,18 +47,25 @@ impl FakeNode {
     }
 
     /// One look at all specs. True if anything was observed that was not before.
-    pub async fn act(&self, store: &Store) -> bool {
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn act(&self, store: &Store) -> Result<bool, UpdateError<StoreError>> {
         let trouble = *self.trouble.lock().expect("not poisoned");
         if trouble.silent {
-            return false;
+            return Ok(false);
         }
         let scope = Scope::node(&self.id);
         let mut changed = false;
-        for spec in store.list::<VolumeSpec>(&scope).await.expect("listed") {
+        for spec in store
+            .list::<VolumeSpec>(&scope)
+            .await
+            .map_err(UpdateError::Store)?
+        {
             let seen = store
                 .find::<VolumeObservation>(&scope, &spec.volume)
                 .await
-                .expect("read");
+                .map_err(UpdateError::Store)?;
             if seen
                 .as_ref()
                 .is_some_and(|seen| seen.applied_generation == spec.generation)
@@ -82,34 +89,42 @@ impl FakeNode {
                 state,
                 since: OffsetDateTime::now_utc(),
             };
-            changed |= put(store, &observation).await;
+            changed |= put(store, &observation).await?;
         }
-        for spec in store.list::<GuestSpec>(&scope).await.expect("listed") {
+        for spec in store
+            .list::<GuestSpec>(&scope)
+            .await
+            .map_err(UpdateError::Store)?
+        {
             let seen = store
                 .find::<GuestObservation>(&scope, &spec.instance)
                 .await
-                .expect("read");
-            let ready = self.disks_are_ready(store, &spec).await;
+                .map_err(UpdateError::Store)?;
+            let ready = self.disks_are_ready(store, &spec).await?;
             if let Some(next) = self.next(&spec, seen.as_ref(), ready, trouble)
                 && seen.as_ref() != Some(&next)
             {
-                changed |= put(store, &next).await;
+                changed |= put(store, &next).await?;
             }
         }
-        changed
+        Ok(changed)
     }
 
-    async fn disks_are_ready(&self, store: &Store, spec: &GuestSpec) -> bool {
+    async fn disks_are_ready(
+        &self,
+        store: &Store,
+        spec: &GuestSpec,
+    ) -> Result<bool, UpdateError<StoreError>> {
         for disk in &spec.disks {
             let seen = store
                 .find::<VolumeObservation>(&Scope::node(&self.id), &disk.volume)
                 .await
-                .expect("read");
+                .map_err(UpdateError::Store)?;
             if !seen.is_some_and(|seen| matches!(seen.state, VolumeState::Ready { .. })) {
-                return false;
+                return Ok(false);
             }
         }
-        true
+        Ok(true)
     }
 
     fn next(
@@ -167,10 +182,7 @@ impl FakeNode {
     }
 }
 
-async fn put<T: state::Record>(store: &Store, record: &T) -> bool {
-    store
-        .update(|tx| async move { tx.put(record) })
-        .await
-        .expect("written");
-    true
+async fn put<T: state::Record>(store: &Store, record: &T) -> Result<bool, UpdateError<StoreError>> {
+    store.update(|tx| async move { tx.put(record) }).await?;
+    Ok(true)
 }
