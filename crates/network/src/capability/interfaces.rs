@@ -134,7 +134,7 @@ pub async fn create_interface(tx: &Tx, spec: InterfaceSpec) -> Result<Interface,
             device_index: attachment.device_index,
             delete_on_termination: attachment.delete_on_termination,
             status: AttachmentStatus::Attaching,
-            attached_at: spec.now,
+            attached_at: whole_seconds(spec.now),
             metadata_hop_limit: attachment.metadata_hop_limit.clamp(1, 64),
         }),
         public_wanted: spec.public,
@@ -329,6 +329,11 @@ async fn release_public(
     });
     pool::give_back(tx, mapping.address, announced_by, now).await?;
     Ok(true)
+}
+
+/// Times that answers show and filters name are whole seconds, as AWS's are.
+fn whole_seconds(time: OffsetDateTime) -> OffsetDateTime {
+    time.replace_nanosecond(0).unwrap_or(time)
 }
 
 /// A place on a node: the next device number there.

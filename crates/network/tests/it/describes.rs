@@ -412,7 +412,12 @@ async fn interfaces_and_addresses() {
             ("addresses.private-ip-address", some(eni.address), 1),
             (
                 "attachment.attach-time",
-                some(now.format(&Rfc3339).expect("time")),
+                some(
+                    now.replace_nanosecond(0)
+                        .expect("time")
+                        .format(&Rfc3339)
+                        .expect("time")
+                ),
                 1
             ),
             ("attachment.attachment-id", some(&attachment.id), 1),

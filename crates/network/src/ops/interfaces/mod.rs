@@ -215,7 +215,7 @@ fn values<'a>(row: &'a InterfaceRow, name: &str) -> Values<'a> {
 
 fn attachment_values<'a>(attachment: &'a Attachment, name: &str) -> Values<'a> {
     match name {
-        "attachment.attach-time" => optional(attachment.attached_at.format(&Rfc3339).ok()),
+        "attachment.attach-time" => attach_times(attachment),
         "attachment.attachment-id" => one(attachment.id.as_str()),
         "attachment.delete-on-termination" => flag(attachment.delete_on_termination),
         "attachment.device-index" => one(attachment.device_index.to_string()),
@@ -225,6 +225,15 @@ fn attachment_values<'a>(attachment: &'a Attachment, name: &str) -> Values<'a> {
         // Allocations and IPv6 addresses: no interface has one yet.
         _ => Vec::new(),
     }
+}
+
+/// The time in both of AWS's spellings, without and with milliseconds.
+fn attach_times(attachment: &Attachment) -> Values<'static> {
+    let Ok(plain) = attachment.attached_at.format(&Rfc3339) else {
+        return Vec::new();
+    };
+    let with_ms = format!("{}.000Z", plain.trim_end_matches('Z'));
+    vec![Cow::Owned(plain), Cow::Owned(with_ms)]
 }
 
 fn is_managed(interface: &Interface) -> bool {
