@@ -51,7 +51,7 @@ async fn build(build: &ImageBuild) -> anyhow::Result<()> {
             machine_image::build_tiny(&request, &watch).await
         }
         Recipe::Debian12 => {
-            let request = DebianRequest { out: work.path.clone(), cache: CACHE.into() };
+            let request = DebianRequest { out: work.path.clone(), work: dir.images().join("debian"), mirror: None };
             machine_image::build_debian12(&request, &watch).await
         }
     };

@@ -8,8 +8,7 @@ use super::Operator;
 use crate::config::Config;
 use crate::layout::DataDir;
 use anyhow::{Context, bail};
-use async_trait::async_trait;
-use aws_types::{AccountId, AvailabilityZone, Region};
+use aws_types::{AvailabilityZone, Region};
 use aws_wire::registry::Registry;
 use block::export::ExportPool;
 use block::file::{FilePool, FilePoolConfig};
@@ -17,7 +16,7 @@ use gateway::{Gateway, GatewayConfig};
 use iam::{AccountInitializer, AdminCredential, Authenticator, Keys};
 use network::capability::tags::TagKinds;
 use node::{Agent, AgentConfig};
-use state::{Controller, ControllerHandle, Store, StoreError, Tx};
+use state::{Controller, ControllerHandle, Store};
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -57,7 +56,7 @@ impl Cloud {
         let store = open_store(dir)?;
         let keys = Keys::open(&dir.keys(), &store).await.context("opening the keys")?;
         let initializers: Vec<Arc<dyn AccountInitializer>> =
-            vec![Arc::new(DefaultNetwork { region: region.clone(), zones: vec![zone.clone()] })];
+            vec![Arc::new(network::DefaultNetworks { region: region.clone(), zones: vec![zone.clone()] })];
         let bootstrap = iam::ensure_bootstrap(&store, &keys, &initializers, OffsetDateTime::now_utc())
             .await
             .context("making the first accounts")?;
@@ -70,7 +69,8 @@ impl Cloud {
         let page_key = keys.page_key().await.context("opening the page key")?;
         let settings = network::Settings::new(region.clone(), vec![zone], page_key.clone());
         let dns_suffix = settings.dns_suffix.clone();
-        let kinds = compute::register_tag_kinds(TagKinds::new());
+        let mut kinds = TagKinds::new();
+        compute::capability::register_tag_kinds(&mut kinds);
         let network = network::Network::new(store.clone(), settings, kinds);
         let api = api.unwrap_or(config.listen.api);
         let context = compute::Context {
@@ -87,7 +87,7 @@ impl Cloud {
 
         let mut controller = Controller::new(store.clone())
             .register(Arc::new(iam::reconcile::ClientTokenSweep))
-            .register(Arc::new(network::NetworkPlanner::new()));
+            .register(Arc::new(network::NetworkPlanner));
         for reconciler in compute::reconcilers(&context) {
             controller = controller.register(reconciler);
         }
@@ -111,7 +111,7 @@ impl Cloud {
         let (gateway_stop, stopping) = watch::channel(false);
         let gateway = tokio::spawn(gateway.serve(stopping));
 
-        let operator = Operator::new(store, agent.clone(), pool, context, controllers.observer(), endpoint.clone());
+        let operator = Operator::new(store, agent.clone(), pool, controllers.observer(), endpoint.clone());
         Ok(Cloud {
             endpoint,
             region,
@@ -275,28 +275,4 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// Every account is born with a default VPC.
-struct DefaultNetwork {
-    region: Region,
-    zones: Vec<AvailabilityZone>,
-}
-
-#[async_trait]
-impl AccountInitializer for DefaultNetwork {
-    fn name(&self) -> &'static str {
-        "default-network"
-    }
-
-    async fn ensure(&self, tx: &Tx, account: AccountId) -> Result<(), StoreError> {
-        network::capability::defaults::ensure_default_network_in(
-            tx,
-            account,
-            &self.region,
-            &self.zones,
-            OffsetDateTime::now_utc(),
-        )
-        .await
-    }
 }

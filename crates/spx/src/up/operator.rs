@@ -4,10 +4,11 @@ use crate::admin::server::table;
 use crate::admin::{ImportImage, Status, Table};
 use anyhow::{Context, bail};
 use aws_types::AccountId;
-use aws_types::ids::{SnapshotId, VolumeId};
+use aws_types::ids::{ImageId, SnapshotId, VolumeId};
 use block::file::FilePool;
 use block::provider::{ImportSnapshot, VolumeProvider};
-use compute::records::{Image, Instance};
+use compute::capability::{ImportedImage, list_images, register_imported_image};
+use compute::records::{BootMode, Instance};
 use node::Agent;
 use node_spec::{GuestObservation, GuestState, NodeRecord};
 use state::reconcile::{PassOutcome, StatusObserver};
@@ -16,16 +17,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use time::OffsetDateTime;
 
-/// Bytes of a GiB.
-const GIB: u64 = 1 << 30;
-
 /// Answers of a running cloud. Cheap to clone.
 #[derive(Clone)]
 pub struct Operator {
     store: Store,
     agent: Arc<Agent>,
     pool: Arc<FilePool>,
-    compute: compute::Context,
     reconcilers: StatusObserver,
     endpoint: String,
 }
@@ -35,11 +32,10 @@ impl Operator {
         store: Store,
         agent: Arc<Agent>,
         pool: Arc<FilePool>,
-        compute: compute::Context,
-        reconcilers: StatusObserver,
+            reconcilers: StatusObserver,
         endpoint: String,
     ) -> Operator {
-        Operator { store, agent, pool, compute, reconcilers, endpoint }
+        Operator { store, agent, pool, reconcilers, endpoint }
     }
 
     /// How the cloud is.
@@ -49,10 +45,10 @@ impl Operator {
     pub async fn status(&self) -> anyhow::Result<Status> {
         let mut instances: BTreeMap<String, usize> = BTreeMap::new();
         for instance in self.store.list_all::<Instance>().await? {
-            *instances.entry(instance.lifecycle.phase.state_name().to_owned()).or_default() += 1;
+            *instances.entry(instance.lifecycle.phase.state().name().to_owned()).or_default() += 1;
         }
         let store = match self.store.probe().await {
-            Probe::Healthy { .. } => "a write was read back".to_owned(),
+            Probe::Healthy(_) => "a write was read back".to_owned(),
             other => format!("{other:?}"),
         };
         let accelerator = self.agent.node().accelerator.map_or("unknown", |accelerator| match accelerator {
@@ -121,7 +117,7 @@ impl Operator {
             };
             [
                 instance.id.to_string(),
-                instance.lifecycle.phase.state_name().to_owned(),
+                instance.lifecycle.phase.state().name().to_owned(),
                 health.to_owned(),
                 instance.instance_type.clone(),
                 instance.account.to_string(),
@@ -161,7 +157,7 @@ impl Operator {
     /// # Errors
     /// The store cannot be read.
     pub async fn images(&self) -> anyhow::Result<Table> {
-        let rows = self.store.list_all::<Image>().await?.into_iter().map(|image| {
+        let rows = list_images(&self.store).await?.into_iter().map(|image| {
             [
                 image.id.to_string(),
                 image.name.clone(),
@@ -188,19 +184,22 @@ impl Operator {
             digest: snapshot.to_string(),
         };
         let view = self.pool.import_snapshot(request, &import.file).await.context("storing the disk in the pool")?;
-        let imported = compute::capability::ImportedImage {
+        let boot_mode = BootMode::parse(&import.boot_mode)
+            .with_context(|| format!("{:?} is no boot mode", import.boot_mode))?;
+        let imported = ImportedImage {
             account: AccountId::SYSTEM,
             name: import.name,
             description: import.description,
-            boot_mode: import.boot_mode,
-            size_gib: u32::try_from(size.div_ceil(GIB))?,
+            size_bytes: size,
+            boot_mode,
+            architecture: "x86_64".to_owned(),
             snapshot,
             handle: view.handle.to_string(),
             node: self.agent.node().id.clone(),
             public: true,
         };
-        match compute::capability::register_imported_image(&self.compute, imported).await {
-            Ok(image) => Ok(image.to_string()),
+        match register_imported_image(&self.store, imported, OffsetDateTime::now_utc()).await {
+            Ok(image) => Ok(image.id.to_string()),
             Err(error) => {
                 // Nobody knows this snapshot, so removing it takes nothing from anybody.
                 if let Err(left) = self.pool.delete_snapshot(&view.snapshot, Some(view.handle)).await {
@@ -211,16 +210,13 @@ impl Operator {
         }
     }
 
-    /// Removes an image and its snapshot, unless something still uses it.
+    /// Takes an image out of use. Its snapshot stays, as AWS's does.
     ///
     /// # Errors
-    /// There is no such image, or it is in use.
+    /// There is no such image.
     pub async fn remove_image(&self, image: &str) -> anyhow::Result<()> {
-        let removed = compute::capability::remove_image(&self.compute, image).await?;
-        for snapshot in removed {
-            let id = block::id::SnapshotId::new(snapshot.as_str())?;
-            self.pool.delete_snapshot(&id, None).await.context("removing its snapshot from the pool")?;
-        }
+        let id = ImageId::parse(image).with_context(|| format!("{image:?} is no image id"))?;
+        compute::capability::remove_image(&self.store, AccountId::SYSTEM, &id).await?;
         Ok(())
     }
 }
