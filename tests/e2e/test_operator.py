@@ -13,7 +13,7 @@ from conftest import destroy, make_cloud
 
 def test_the_env_file_is_the_contract(cloud):
     names = set(cloud.environment)
-    assert names == {"AWS_ENDPOINT_URL", "AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"}
+    assert names == {"AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"}
     identity = cloud.aws("sts", "get-caller-identity")
     assert identity["Account"] == "000000000002"
     assert identity["Arn"].startswith("arn:aws:iam::000000000002:user/")

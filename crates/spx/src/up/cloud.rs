@@ -54,15 +54,16 @@ impl Cloud {
         let region = Region::parse(&config.cluster.region)?;
         let zone = region.zone(config.cluster.zone);
         let store = open_store(dir)?;
+        // Before the accounts: their default subnets give public addresses only if there are any.
+        if let Some(pool) = config.external.pool {
+            network::ensure_public_pool(&store, pool).await.context("making the public pool")?;
+        }
         let keys = Keys::open(&dir.keys(), &store).await.context("opening the keys")?;
         let initializers: Vec<Arc<dyn AccountInitializer>> =
             vec![Arc::new(network::DefaultNetworks { region: region.clone(), zones: vec![zone.clone()] })];
         let bootstrap = iam::ensure_bootstrap(&store, &keys, &initializers, OffsetDateTime::now_utc())
             .await
             .context("making the first accounts")?;
-        if let Some(pool) = config.external.pool {
-            network::ensure_public_pool(&store, pool).await.context("making the public pool")?;
-        }
         let (pool, agent) = start_agent(dir, config, &zone, &store).await?;
         let agent = Arc::new(agent);
 
@@ -135,14 +136,15 @@ impl Cloud {
         self.operator.clone()
     }
 
-    /// Writes `DIR/env` for an admin of the first tenant account.
+    /// Writes `DIR/env` for an admin of the first tenant account. The region stands there twice, because the AWS CLI v1 and
+    /// boto3 read `AWS_DEFAULT_REGION` and everything younger reads `AWS_REGION`.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write_env(&self, dir: &DataDir) -> anyhow::Result<()> {
         let path = dir.env();
         let text = format!(
-            "export AWS_ENDPOINT_URL={}\nexport AWS_CA_BUNDLE={}\nexport AWS_ACCESS_KEY_ID={}\nexport AWS_SECRET_ACCESS_KEY={}\nexport AWS_REGION={}\n",
+            "export AWS_ENDPOINT_URL={0}\nexport AWS_CA_BUNDLE={1}\nexport AWS_ACCESS_KEY_ID={2}\nexport AWS_SECRET_ACCESS_KEY={3}\nexport AWS_REGION={4}\nexport AWS_DEFAULT_REGION={4}\n",
             shell_word(&self.endpoint),
             shell_word(&self.ca_file.display().to_string()),
             shell_word(&self.admin.access_key_id),
