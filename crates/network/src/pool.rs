@@ -3,7 +3,7 @@
 //! Never-used addresses are taken first, then the longest-released one. A released address rests for its quarantine and
 //! until the node that translated it has applied a program without it (vpc.md R31); one that may not be taken yet is put
 //! behind the others, so that a silent node blocks its own addresses only. First and last address of a pool are never
-//! given out. Writers that meet at a pool's row run again.
+//! given out, nor is the last but one: it is the host's own towards guests. Writers that meet at a pool's row run again.
 
 use crate::cidr;
 use crate::error::{NetworkError, update_error};
@@ -125,7 +125,7 @@ async fn take_from(
     pool: &mut PublicPool,
     now: OffsetDateTime,
 ) -> Result<Option<Ipv4Addr>, NetworkError> {
-    if pool.next + 1 < cidr::size(pool.block) {
+    if pool.next + 2 < cidr::size(pool.block) {
         let address = cidr::address_at(pool.block, pool.next);
         pool.next += 1;
         return Ok(Some(address));

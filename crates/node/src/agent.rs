@@ -269,7 +269,8 @@ async fn open_vnet(config: &AgentConfig) -> Result<Vnet, AgentError> {
         vnet.ensure_edge(&EdgeProgram {
             generation: Generation(1),
             pools: vec![pool],
-            host_address: pool.hosts().next(),
+            // The pool's last usable address, which the network service never gives to a guest.
+            host_address: pool.hosts().last(),
             masquerade: true,
         })
         .await?;

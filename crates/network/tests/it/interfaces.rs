@@ -351,7 +351,7 @@ async fn a_dry_pool_fails_the_launch_and_quarantine_and_withdrawal_gate_reuse() 
         node: node.clone(),
         ..Launch::new(&cloud).await
     };
-    let all = &(0..254).map(|_| InstanceId::random()).collect::<Vec<_>>();
+    let all = &(0..253).map(|_| InstanceId::random()).collect::<Vec<_>>();
     for part in all.chunks(100) {
         step!(cloud, |tx| async {
             for instance in part {
