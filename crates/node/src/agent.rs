@@ -29,7 +29,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use time::OffsetDateTime;
 use tokio::sync::{Notify, watch};
@@ -85,7 +85,7 @@ pub struct Agent {
     draining: watch::Sender<bool>,
     stopping: watch::Sender<bool>,
     guests: watch::Receiver<GuestStatuses>,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
     _lock: File,
 }
 
@@ -186,7 +186,7 @@ impl Agent {
             draining,
             stopping,
             guests,
-            tasks,
+            tasks: Mutex::new(tasks),
             _lock: lock,
         })
     }
@@ -208,7 +208,11 @@ impl Agent {
 
     /// Guests of which anything is on this machine.
     pub fn guests_held(&self) -> usize {
-        self.guests.borrow().values().filter(|status| *status.borrow() == OwnerStatus::Holding).count()
+        self.guests
+            .borrow()
+            .values()
+            .filter(|status| *status.borrow() == OwnerStatus::Holding)
+            .count()
     }
 
     /// Stops every guest in order and waits, at most until `bound`, that nothing of any guest runs here. Their intent is
@@ -226,15 +230,23 @@ impl Agent {
         true
     }
 
-    /// Ends the agent's tasks. Guests and exports run on.
-    pub async fn stop(self) -> Arc<NetworkKeeper> {
+    /// Ends the agent's tasks. Guests and exports run on. A second call finds nothing to end.
+    pub async fn stop(&self) {
         self.stopping.send_replace(true);
-        for task in self.tasks {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
             if let Err(error) = task.await {
                 error!(%error, "a task of the agent panicked");
             }
         }
-        self.networks
+    }
+
+    /// Removes what this cloud made in the kernel. For an agent that was drained and stopped.
+    ///
+    /// # Errors
+    /// Something is left.
+    pub async fn teardown(&self) -> Result<(), AgentError> {
+        self.networks.teardown().await.map_err(AgentError::Network)
     }
 }
 
@@ -269,8 +281,7 @@ async fn open_vnet(config: &AgentConfig) -> Result<Vnet, AgentError> {
         vnet.ensure_edge(&EdgeProgram {
             generation: Generation(1),
             pools: vec![pool],
-            // The pool's last usable address, which the network service never gives to a guest.
-            host_address: pool.hosts().last(),
+            host_address: vnet::host_address(&pool),
             masquerade: true,
         })
         .await?;

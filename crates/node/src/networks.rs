@@ -147,6 +147,12 @@ pub fn program_of(spec: &NetworkSpec, domain: &str) -> Result<NetworkProgram, Ne
             },
         });
     }
+    let blocks = spec
+        .blocks
+        .iter()
+        .map(|b| net("VPC block", b))
+        .collect::<Result<Vec<_>, _>>()?;
+    let resolvers: Vec<Ipv4Addr> = vnet::resolver_address(&blocks).into_iter().collect();
     let everywhere = Route {
         destination: Ipv4Net::default(),
         target: RouteTarget::Internet,
@@ -173,6 +179,7 @@ pub fn program_of(spec: &NetworkSpec, domain: &str) -> Result<NetworkProgram, Ne
             dhcp: DhcpOptions {
                 hostname: Some(interface.hostname.clone()),
                 domain: Some(domain.to_owned()),
+                resolvers: resolvers.clone(),
                 ..DhcpOptions::default()
             },
             metadata: Metadata {

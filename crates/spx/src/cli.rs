@@ -6,7 +6,12 @@ use std::path::PathBuf;
 
 /// An AWS-compatible cloud on your own machine.
 #[derive(Debug, Parser)]
-#[command(name = "spx", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(
+    name = "spx",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -28,6 +28,8 @@ pub struct Config {
     pub external: ExternalConfig,
     /// Volumes.
     pub storage: StorageConfig,
+    /// Rates that accounts are held to.
+    pub ratelimit: RateLimitConfig,
 }
 
 /// `[node]`.
@@ -82,6 +84,14 @@ pub struct StorageConfig {
     pub reserve_mib: u64,
 }
 
+/// `[ratelimit]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimitConfig {
+    /// Accounts are held to AWS-like rates a second and action.
+    pub enabled: bool,
+}
+
 impl Config {
     /// Reads and checks the file.
     ///
@@ -95,18 +105,25 @@ impl Config {
     fn parse(text: &str) -> anyhow::Result<Config> {
         let config: Config = toml::from_str(text)?;
         if config.version != 1 {
-            bail!("version {} of the configuration is not known, this build knows 1", config.version);
+            bail!(
+                "version {} of the configuration is not known, this build knows 1",
+                config.version
+            );
         }
         aws_types::Region::parse(&config.cluster.region)?;
         if !config.cluster.zone.is_ascii_lowercase() {
             bail!("cluster.zone must be one lower-case letter");
         }
         let tag = &config.cluster.tag;
-        if !(1..=6).contains(&tag.len()) || !tag.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
+        if !(1..=6).contains(&tag.len()) || !tag.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        {
             bail!("cluster.tag must be 1 to 6 of a-z and 0-9");
         }
         if config.listen.api.ip().is_unspecified() {
-            bail!("listen.api must be an explicit address, not {}", config.listen.api.ip());
+            bail!(
+                "listen.api must be an explicit address, not {}",
+                config.listen.api.ip()
+            );
         }
         if !(576..=9216).contains(&config.node.mtu) {
             bail!("node.mtu must be 576 to 9216");
@@ -142,7 +159,10 @@ mod tests {
     fn the_file_that_a_new_cloud_gets_parses() {
         let config = Config::parse(&example()).expect("parses");
         assert_eq!(config.cluster.tag, "abc123");
-        assert_eq!(config.external.pool.map(|p| p.to_string()).as_deref(), Some("198.18.0.0/20"));
+        assert_eq!(
+            config.external.pool.map(|p| p.to_string()).as_deref(),
+            Some("198.18.0.0/20")
+        );
         let api = "127.0.0.1:1".parse().expect("an address");
         let without = Config::parse(&Config::template("host", "abc123", None, api)).expect("parses");
         assert_eq!(without.external.pool, None);

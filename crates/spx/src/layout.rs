@@ -17,7 +17,9 @@ impl DataDir {
     /// # Errors
     /// The current directory is gone.
     pub fn new(root: &Path) -> io::Result<DataDir> {
-        Ok(DataDir { root: std::path::absolute(root)? })
+        Ok(DataDir {
+            root: std::path::absolute(root)?,
+        })
     }
 
     /// Makes it and its parts (0700) where they are missing.
@@ -25,7 +27,14 @@ impl DataDir {
     /// # Errors
     /// One cannot be made.
     pub fn ensure(&self) -> io::Result<()> {
-        for dir in [self.root.clone(), self.run(), self.log(), self.keys(), self.tls(), self.images()] {
+        for dir in [
+            self.root.clone(),
+            self.run(),
+            self.log(),
+            self.keys(),
+            self.tls(),
+            self.images(),
+        ] {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
         Ok(())

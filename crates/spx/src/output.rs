@@ -11,7 +11,9 @@ use std::fmt::Write;
 /// # Errors
 /// The answer is not a list.
 pub fn print_table(answer: Answer, output: Output) -> anyhow::Result<()> {
-    let Answer::Table(table) = answer else { bail!("the cloud answered something else than a list") };
+    let Answer::Table(table) = answer else {
+        bail!("the cloud answered something else than a list")
+    };
     match output {
         Output::Table => print!("{}", render(&table)),
         Output::Json => println!("{}", serde_json::to_string_pretty(&rows(&table))?),
@@ -22,7 +24,9 @@ pub fn print_table(answer: Answer, output: Output) -> anyhow::Result<()> {
 fn rows(table: &Table) -> Vec<serde_json::Map<String, serde_json::Value>> {
     let object = |row: &Vec<String>| {
         let cells = table.columns.iter().zip(row);
-        cells.map(|(column, cell)| (column.to_lowercase(), cell.as_str().into())).collect()
+        cells
+            .map(|(column, cell)| (column.to_lowercase(), cell.as_str().into()))
+            .collect()
     };
     table.rows.iter().map(object).collect()
 }
@@ -67,9 +71,15 @@ mod tests {
     fn columns_line_up() {
         let table = Table {
             columns: vec!["NAME".into(), "STATUS".into()],
-            rows: vec![vec!["a-long-name".into(), "Ready".into()], vec!["b".into(), "NotReady".into()]],
+            rows: vec![
+                vec!["a-long-name".into(), "Ready".into()],
+                vec!["b".into(), "NotReady".into()],
+            ],
         };
-        assert_eq!(render(&table), "NAME         STATUS\na-long-name  Ready\nb            NotReady\n");
+        assert_eq!(
+            render(&table),
+            "NAME         STATUS\na-long-name  Ready\nb            NotReady\n"
+        );
         assert_eq!(rows(&table)[1]["status"], "NotReady");
     }
 }

@@ -269,7 +269,8 @@ pub(crate) fn choose_pool(candidates: &[Ipv4Net]) -> Result<Option<Ipv4Net>, Vne
     Ok(candidates.iter().find(free).copied())
 }
 
-/// An address of the pool for the host itself: the first after the network address.
+/// An address of the pool for the host itself: the last before the broadcast address. Whoever gives addresses of the pool
+/// to guests leaves it out.
 pub fn host_address(pool: &Ipv4Net) -> Option<Ipv4Addr> {
-    pool.hosts().next()
+    (pool.prefix_len() <= 30).then(|| Ipv4Addr::from(u32::from(pool.broadcast()) - 1))
 }

@@ -381,7 +381,7 @@ async fn a_dry_pool_fails_the_launch_and_quarantine_and_withdrawal_gate_reuse() 
     );
     assert_eq!(
         cloud.list::<Interface>().await.len(),
-        254,
+        253,
         "a failed launch leaves nothing"
     );
 

@@ -16,7 +16,11 @@ pub async fn is_running(dir: &DataDir) -> bool {
 ///
 /// # Errors
 /// No cloud runs on the directory, it went away, or it says that it failed.
-pub async fn ask(dir: &DataDir, question: &Question, mut progress: impl FnMut(&str)) -> anyhow::Result<Answer> {
+pub async fn ask(
+    dir: &DataDir,
+    question: &Question,
+    mut progress: impl FnMut(&str),
+) -> anyhow::Result<Answer> {
     let socket = dir.admin_socket();
     let stream = match UnixStream::connect(&socket).await {
         Ok(stream) => stream,

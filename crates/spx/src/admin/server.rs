@@ -71,7 +71,9 @@ pub fn start(dir: &DataDir, operator: Operator) -> io::Result<(AdminServer, mpsc
     let task = tokio::spawn(async move {
         let slots = Arc::new(Semaphore::new(QUESTIONS_MAX));
         loop {
-            let Ok(slot) = slots.clone().acquire_owned().await else { return };
+            let Ok(slot) = slots.clone().acquire_owned().await else {
+                return;
+            };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
@@ -96,7 +98,9 @@ async fn serve(stream: UnixStream, operator: &Operator, ending: mpsc::Sender<End
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     let mut reader = BufReader::new(reader.take(QUESTION_BYTES_MAX));
-    timeout(QUESTION_WAIT, reader.read_line(&mut line)).await.context("waiting for the question")??;
+    timeout(QUESTION_WAIT, reader.read_line(&mut line))
+        .await
+        .context("waiting for the question")??;
     if line.is_empty() {
         // Somebody only wanted to know whether anybody listens.
         return Ok(());
@@ -107,7 +111,9 @@ async fn serve(stream: UnixStream, operator: &Operator, ending: mpsc::Sender<End
     };
     let last = match outcome {
         Ok(answer) => Line::Done { answer },
-        Err(error) => Line::Failed { message: format!("{error:#}") },
+        Err(error) => Line::Failed {
+            message: format!("{error:#}"),
+        },
     };
     send(&mut writer, &last).await
 }
@@ -138,14 +144,22 @@ async fn import_image(
     import: ImportImage,
     writer: &mut OwnedWriteHalf,
 ) -> anyhow::Result<String> {
-    send(writer, &Line::Progress { what: format!("storing {}", import.name) }).await?;
+    send(
+        writer,
+        &Line::Progress {
+            what: format!("storing {}", import.name),
+        },
+    )
+    .await?;
     operator.import_image(import).await
 }
 
 async fn down(ending: mpsc::Sender<Ending>, writer: &mut OwnedWriteHalf) -> anyhow::Result<Answer> {
     let (progress, mut lines) = mpsc::channel(PROGRESS_PENDING_MAX);
     let (done, outcome) = oneshot::channel();
-    ending.try_send(Ending { progress, done }).context("the cloud is ending already")?;
+    ending
+        .try_send(Ending { progress, done })
+        .context("the cloud is ending already")?;
     while let Some(what) = lines.recv().await {
         send(writer, &Line::Progress { what }).await?;
     }

@@ -25,10 +25,15 @@ pub async fn down(arg: &DataDirArg) -> anyhow::Result<()> {
     }
     if is_running(&dir).await {
         ask(&dir, &Question::Down, |what| println!("{what}")).await?;
-        up::await_free(&dir, EXIT_WAIT).await.context("waiting for spx up to end")?;
+        up::await_free(&dir, EXIT_WAIT)
+            .await
+            .context("waiting for spx up to end")?;
     } else {
         up::down_alone(&dir).await?;
     }
-    println!("nothing of this cloud runs; its data is in {}", dir.root().display());
+    println!(
+        "nothing of this cloud runs; its data is in {}",
+        dir.root().display()
+    );
     Ok(())
 }

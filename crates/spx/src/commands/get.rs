@@ -25,8 +25,19 @@ pub async fn status(show: &Show) -> anyhow::Result<()> {
     println!("process      {}", status.pid);
     println!("store        {}: {}", status.engine, status.store);
     println!("accelerator  {}", status.accelerator);
-    let instances: Vec<String> = status.instances.iter().map(|(state, n)| format!("{n} {state}")).collect();
-    println!("instances    {}", if instances.is_empty() { "none".to_owned() } else { instances.join(", ") });
+    let instances: Vec<String> = status
+        .instances
+        .iter()
+        .map(|(state, n)| format!("{n} {state}"))
+        .collect();
+    println!(
+        "instances    {}",
+        if instances.is_empty() {
+            "none".to_owned()
+        } else {
+            instances.join(", ")
+        }
+    );
     Ok(())
 }
 

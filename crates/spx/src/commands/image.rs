@@ -51,7 +51,11 @@ async fn build(build: &ImageBuild) -> anyhow::Result<()> {
             machine_image::build_tiny(&request, &watch).await
         }
         Recipe::Debian12 => {
-            let request = DebianRequest { out: work.path.clone(), work: dir.images().join("debian"), mirror: None };
+            let request = DebianRequest {
+                out: work.path.clone(),
+                work: dir.images().join("debian"),
+                mirror: None,
+            };
             machine_image::build_debian12(&request, &watch).await
         }
     };
@@ -62,7 +66,10 @@ async fn build(build: &ImageBuild) -> anyhow::Result<()> {
 async fn import(import: &ImageImport) -> anyhow::Result<()> {
     let dir = running(&import.dir.data).await?;
     let file = &import.file;
-    let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = file
+        .file_stem()
+        .map(|s| s.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let name = import.name.clone().unwrap_or(stem);
     let work = WorkFile::new(&dir, "import")?;
     let bar = progress_bar(import.no_progress);
@@ -77,7 +84,14 @@ async fn import(import: &ImageImport) -> anyhow::Result<()> {
     let built = machine_image::import(&request, &|progress| show(&bar, progress))
         .await
         .with_context(|| format!("importing {}", file.display()))?;
-    register(&dir, &bar, built, name, format!("Imported from {}", file.display())).await
+    register(
+        &dir,
+        &bar,
+        built,
+        name,
+        format!("Imported from {}", file.display()),
+    )
+    .await
 }
 
 async fn list(show: &Show) -> anyhow::Result<()> {
@@ -87,7 +101,14 @@ async fn list(show: &Show) -> anyhow::Result<()> {
 
 async fn remove(remove: &ImageRemove) -> anyhow::Result<()> {
     let dir = DataDir::new(&remove.dir.data)?;
-    ask(&dir, &Question::RemoveImage { image: remove.image.clone() }, |_| {}).await?;
+    ask(
+        &dir,
+        &Question::RemoveImage {
+            image: remove.image.clone(),
+        },
+        |_| {},
+    )
+    .await?;
     println!("{} removed", remove.image);
     Ok(())
 }
@@ -96,7 +117,10 @@ async fn remove(remove: &ImageRemove) -> anyhow::Result<()> {
 async fn running(data: &std::path::Path) -> anyhow::Result<DataDir> {
     let dir = DataDir::new(data)?;
     if !is_running(&dir).await {
-        bail!("no cloud runs on {0}; start it with: spx up --data {0}", dir.root().display());
+        bail!(
+            "no cloud runs on {0}; start it with: spx up --data {0}",
+            dir.root().display()
+        );
     }
     Ok(dir)
 }
@@ -120,7 +144,9 @@ async fn register(
     });
     let answer = ask(dir, &question, |what| bar.set_message(what.to_owned())).await;
     bar.finish_and_clear();
-    let Answer::Image(image) = answer? else { bail!("the cloud answered something else than an image") };
+    let Answer::Image(image) = answer? else {
+        bail!("the cloud answered something else than an image")
+    };
     println!("{image}  {name}");
     Ok(())
 }
@@ -158,7 +184,9 @@ impl WorkFile {
     fn new(dir: &DataDir, what: &str) -> anyhow::Result<WorkFile> {
         let images = dir.images();
         std::fs::create_dir_all(&images).with_context(|| format!("making {}", images.display()))?;
-        Ok(WorkFile { path: images.join(format!("{what}-{}.raw", std::process::id())) })
+        Ok(WorkFile {
+            path: images.join(format!("{what}-{}.raw", std::process::id())),
+        })
     }
 }
 

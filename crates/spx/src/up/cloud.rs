@@ -56,11 +56,17 @@ impl Cloud {
         let store = open_store(dir)?;
         // Before the accounts: their default subnets give public addresses only if there are any.
         if let Some(pool) = config.external.pool {
-            network::ensure_public_pool(&store, pool).await.context("making the public pool")?;
+            network::ensure_public_pool(&store, pool)
+                .await
+                .context("making the public pool")?;
         }
-        let keys = Keys::open(&dir.keys(), &store).await.context("opening the keys")?;
-        let initializers: Vec<Arc<dyn AccountInitializer>> =
-            vec![Arc::new(network::DefaultNetworks { region: region.clone(), zones: vec![zone.clone()] })];
+        let keys = Keys::open(&dir.keys(), &store)
+            .await
+            .context("opening the keys")?;
+        let initializers: Vec<Arc<dyn AccountInitializer>> = vec![Arc::new(network::DefaultNetworks {
+            region: region.clone(),
+            zones: vec![zone.clone()],
+        })];
         let bootstrap = iam::ensure_bootstrap(&store, &keys, &initializers, OffsetDateTime::now_utc())
             .await
             .context("making the first accounts")?;
@@ -106,13 +112,20 @@ impl Cloud {
         )
         .await
         .with_context(|| format!("listening on {api}"))?;
+        let gateway = gateway.with_throttle(config.ratelimit.enabled);
         let address = gateway.local_addr();
         let endpoint = format!("https://localhost:{}", address.port());
         let ca_file = gateway.ca_file().to_owned();
         let (gateway_stop, stopping) = watch::channel(false);
         let gateway = tokio::spawn(gateway.serve(stopping));
 
-        let operator = Operator::new(store, agent.clone(), pool, controllers.observer(), endpoint.clone());
+        let operator = Operator::new(
+            store,
+            agent.clone(),
+            pool,
+            controllers.observer(),
+            endpoint.clone(),
+        );
         Ok(Cloud {
             endpoint,
             region,
@@ -158,7 +171,7 @@ impl Cloud {
     pub async fn stop(self) -> usize {
         let agent = self.end_services().await;
         let guests = agent.guests_held();
-        end_agent(agent).await;
+        agent.stop().await;
         guests
     }
 
@@ -187,7 +200,12 @@ impl Cloud {
 ///
 /// # Errors
 /// Something is left.
-pub async fn down_alone(dir: &DataDir, config: &Config, drain: Duration, tell: impl Fn(&str)) -> anyhow::Result<()> {
+pub async fn down_alone(
+    dir: &DataDir,
+    config: &Config,
+    drain: Duration,
+    tell: impl Fn(&str),
+) -> anyhow::Result<()> {
     tell("no spx up runs here; adopting what it left");
     let region = Region::parse(&config.cluster.region)?;
     let store = open_store(dir)?;
@@ -198,26 +216,17 @@ pub async fn down_alone(dir: &DataDir, config: &Config, drain: Duration, tell: i
 async fn down_agent(agent: Arc<Agent>, drain: Duration, tell: impl Fn(&str)) -> anyhow::Result<()> {
     tell(&format!("stopping {} guests", agent.guests_held()));
     let is_drained = agent.drain(drain).await;
-    let networks = end_agent(agent).await;
+    agent.stop().await;
     if !is_drained {
-        bail!("guests still run after {} s; nothing else was removed, run spx down again", drain.as_secs());
+        bail!(
+            "guests still run after {} s; nothing else was removed, run spx down again",
+            drain.as_secs()
+        );
     }
     tell("removing networks");
-    if let Some(networks) = networks {
-        networks.teardown().await.context("removing networks")?;
-    }
+    agent.teardown().await.context("removing networks")?;
     info!("nothing of this cloud runs");
     Ok(())
-}
-
-async fn end_agent(agent: Arc<Agent>) -> Option<Arc<node::networks::NetworkKeeper>> {
-    match Arc::try_unwrap(agent) {
-        Ok(agent) => Some(agent.stop().await),
-        Err(_) => {
-            warn!("the agent is still in use; its tasks end with the process");
-            None
-        }
-    }
 }
 
 fn open_store(dir: &DataDir) -> anyhow::Result<Store> {
@@ -241,7 +250,10 @@ async fn start_agent(
         public_pool: config.external.pool,
         mtu: config.node.mtu,
         export_launcher: vec![own.into(), "volume".into(), "serve".into(), "--config".into()],
-        export_pool: ExportPool::File { root: dir.pool(), reserve_bytes },
+        export_pool: ExportPool::File {
+            root: dir.pool(),
+            reserve_bytes,
+        },
         metadata_key: ensure_secret(&dir.keys().join("metadata"))?,
         probe_kernels: Vec::new(),
         memory_reserve_mib: config.node.memory_reserve_mib,
@@ -254,22 +266,32 @@ async fn start_agent(
     })
     .with_context(|| format!("opening the pool {}", dir.pool().display()))?;
     let pool = Arc::new(pool);
-    let agent = Agent::start(agent_config, store.clone(), pool.clone()).await.context("starting the agent")?;
+    let agent = Agent::start(agent_config, store.clone(), pool.clone())
+        .await
+        .context("starting the agent")?;
     Ok((pool, agent))
 }
 
 /// A secret of 32 random bytes in a file of its own (0600).
 fn ensure_secret(path: &Path) -> anyhow::Result<[u8; 32]> {
     if !path.exists() {
-        write_private(path, &rand::random::<[u8; 32]>()).with_context(|| format!("making {}", path.display()))?;
+        write_private(path, &rand::random::<[u8; 32]>())
+            .with_context(|| format!("making {}", path.display()))?;
     }
     let bytes = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-    <[u8; 32]>::try_from(bytes).ok().with_context(|| format!("{} does not hold 32 bytes", path.display()))
+    <[u8; 32]>::try_from(bytes)
+        .ok()
+        .with_context(|| format!("{} does not hold 32 bytes", path.display()))
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let new = path.with_extension("new");
-    let mut file = fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = fs::File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(new, path)

@@ -33,8 +33,15 @@ pub fn ensure(dir: &DataDir, api: Option<SocketAddr>) -> anyhow::Result<Config> 
         let api = api.filter(|api| api.port() != 0).unwrap_or(API_DEFAULT);
         let text = Config::template(&host_name(), &random_tag(), choose_pool()?, api);
         let new = path.with_extension("toml.new");
-        let mut file = fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).context("writing spx.toml")?;
+        let mut file = fs::File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)?;
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
+            .context("writing spx.toml")?;
         fs::rename(&new, &path)?;
     }
     Config::load(&path)
@@ -44,20 +51,34 @@ fn choose_pool() -> anyhow::Result<Option<Ipv4Net>> {
     let mut candidates: Vec<Ipv4Net> = POOL_CANDIDATES.iter().filter_map(|c| c.parse().ok()).collect();
     let (first, prefix, count) = POOL_MORE;
     let step = 1u32 << (32 - prefix);
-    candidates.extend((0..count).filter_map(|n| Ipv4Net::new(Ipv4Addr::from(u32::from(first) + n * step), prefix).ok()));
+    candidates.extend(
+        (0..count).filter_map(|n| Ipv4Net::new(Ipv4Addr::from(u32::from(first) + n * step), prefix).ok()),
+    );
     vnet::choose_public_pool(&candidates).context("choosing a pool of public addresses")
 }
 
 fn random_tag() -> String {
     const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let mut rng = rand::rng();
-    (0..TAG_LENGTH).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
+    (0..TAG_LENGTH)
+        .map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())]))
+        .collect()
 }
 
 fn host_name() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
-    let label: String = name.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-    if label.is_empty() { "node".to_owned() } else { label }
+    let name = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .to_lowercase();
+    let label: String = name
+        .chars()
+        .take_while(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .collect();
+    if label.is_empty() {
+        "node".to_owned()
+    } else {
+        label
+    }
 }
 
 #[cfg(test)]

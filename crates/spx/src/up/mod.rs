@@ -36,14 +36,19 @@ pub async fn up(arguments: &Up) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
     let dir = DataDir::new(&arguments.data)?;
-    dir.ensure().with_context(|| format!("making {}", dir.root().display()))?;
+    dir.ensure()
+        .with_context(|| format!("making {}", dir.root().display()))?;
     let _lock = lock(&dir)?;
     let config = init::ensure(&dir, arguments.api)?;
 
     let cloud = Cloud::start(&dir, &config, arguments.api).await?;
     let (admin, mut ending) = server::start(&dir, cloud.operator()).context("opening the admin socket")?;
     cloud.write_env(&dir)?;
-    println!("spinifex is ready at {}; for a client: source {}", cloud.endpoint(), dir.env().display());
+    println!(
+        "spinifex is ready at {}; for a client: source {}",
+        cloud.endpoint(),
+        dir.env().display()
+    );
     std::io::stdout().flush().context("writing the ready line")?;
 
     let asked = tokio::select! {
@@ -57,13 +62,18 @@ pub async fn up(arguments: &Up) -> anyhow::Result<()> {
             admin.close();
             info!(guests, "ended; guests run on and are adopted by the next start");
             if guests > 0 {
-                eprintln!("{guests} guests keep running; `spx down --data {}` ends them", dir.root().display());
+                eprintln!(
+                    "{guests} guests keep running; `spx down --data {}` ends them",
+                    dir.root().display()
+                );
             }
             Ok(())
         }
         Some(Ending { progress, done }) => {
             let drain = Duration::from_secs(config.node.drain_seconds);
-            let outcome = cloud.down(drain, |what| drop(progress.try_send(what.to_owned()))).await;
+            let outcome = cloud
+                .down(drain, |what| drop(progress.try_send(what.to_owned())))
+                .await;
             let text = outcome.as_ref().err().map(|error| format!("{error:#}"));
             drop(done.send(text));
             admin.close();
@@ -91,7 +101,11 @@ pub async fn await_free(dir: &DataDir, bound: Duration) -> anyhow::Result<()> {
     let deadline = tokio::time::Instant::now() + bound;
     while lock(dir).is_err() {
         if tokio::time::Instant::now() >= deadline {
-            bail!("the process on {} is still there after {} s", dir.root().display(), bound.as_secs());
+            bail!(
+                "the process on {} is still there after {} s",
+                dir.root().display(),
+                bound.as_secs()
+            );
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -101,10 +115,19 @@ pub async fn await_free(dir: &DataDir, bound: Duration) -> anyhow::Result<()> {
 /// Held while this process runs the cloud: a second one must not.
 fn lock(dir: &DataDir) -> anyhow::Result<File> {
     let path = dir.lock();
-    let mut file = File::options().create(true).truncate(false).read(true).write(true).open(&path)?;
+    let mut file = File::options()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let pid = std::fs::read_to_string(&path).unwrap_or_default();
-        bail!("another spx (process {}) runs the cloud in {}", pid.trim(), dir.root().display());
+        bail!(
+            "another spx (process {}) runs the cloud in {}",
+            pid.trim(),
+            dir.root().display()
+        );
     }
     file.set_len(0)?;
     if let Err(error) = write!(file, "{}", std::process::id()) {

@@ -32,10 +32,16 @@ impl Operator {
         store: Store,
         agent: Arc<Agent>,
         pool: Arc<FilePool>,
-            reconcilers: StatusObserver,
+        reconcilers: StatusObserver,
         endpoint: String,
     ) -> Operator {
-        Operator { store, agent, pool, reconcilers, endpoint }
+        Operator {
+            store,
+            agent,
+            pool,
+            reconcilers,
+            endpoint,
+        }
     }
 
     /// How the cloud is.
@@ -45,16 +51,22 @@ impl Operator {
     pub async fn status(&self) -> anyhow::Result<Status> {
         let mut instances: BTreeMap<String, usize> = BTreeMap::new();
         for instance in self.store.list_all::<Instance>().await? {
-            *instances.entry(instance.lifecycle.phase.state().name().to_owned()).or_default() += 1;
+            *instances
+                .entry(instance.lifecycle.phase.state().name().to_owned())
+                .or_default() += 1;
         }
         let store = match self.store.probe().await {
             Probe::Healthy(_) => "a write was read back".to_owned(),
             other => format!("{other:?}"),
         };
-        let accelerator = self.agent.node().accelerator.map_or("unknown", |accelerator| match accelerator {
-            node_spec::Accelerator::Kvm => "kvm",
-            node_spec::Accelerator::Tcg => "tcg",
-        });
+        let accelerator = self
+            .agent
+            .node()
+            .accelerator
+            .map_or("unknown", |accelerator| match accelerator {
+                node_spec::Accelerator::Kvm => "kvm",
+                node_spec::Accelerator::Tcg => "tcg",
+            });
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             endpoint: self.endpoint.clone(),
@@ -78,20 +90,31 @@ impl Operator {
             }
         }
         let now = OffsetDateTime::now_utc();
-        let rows = self.store.list_all::<NodeRecord>().await?.into_iter().map(|node| {
-            [
-                node.name.clone(),
-                // Until nodes beat (the next issue), the only node is the one that answers.
-                if node.id == self.agent.node().id { "Ready".to_owned() } else { "NotReady".to_owned() },
-                "api,controller,node".to_owned(),
-                node.region.clone(),
-                node.zone.clone(),
-                age(now - node.started_at),
-                guests.get(node.id.as_str()).copied().unwrap_or(0).to_string(),
-                node.version.clone(),
-            ]
-        });
-        let columns = ["NAME", "STATUS", "ROLES", "REGION", "AZ", "UPTIME", "VMS", "VERSION"];
+        let rows = self
+            .store
+            .list_all::<NodeRecord>()
+            .await?
+            .into_iter()
+            .map(|node| {
+                [
+                    node.name.clone(),
+                    // Until nodes beat (the next issue), the only node is the one that answers.
+                    if node.id == self.agent.node().id {
+                        "Ready".to_owned()
+                    } else {
+                        "NotReady".to_owned()
+                    },
+                    "api,controller,node".to_owned(),
+                    node.region.clone(),
+                    node.zone.clone(),
+                    age(now - node.started_at),
+                    guests.get(node.id.as_str()).copied().unwrap_or(0).to_string(),
+                    node.version.clone(),
+                ]
+            });
+        let columns = [
+            "NAME", "STATUS", "ROLES", "REGION", "AZ", "UPTIME", "VMS", "VERSION",
+        ];
         Ok(table(columns, rows.collect()))
     }
 
@@ -108,25 +131,33 @@ impl Operator {
             .map(|seen| (seen.instance.to_string(), seen))
             .collect();
         let now = OffsetDateTime::now_utc();
-        let rows = self.store.list_all::<Instance>().await?.into_iter().map(|instance| {
-            let seen = seen.get(instance.id.as_str());
-            let health = match seen {
-                Some(seen) if seen.panicked_at.is_some() => "panicked",
-                Some(seen) if seen.state == GuestState::Running => "ok",
-                _ => "-",
-            };
-            [
-                instance.id.to_string(),
-                instance.lifecycle.phase.state().name().to_owned(),
-                health.to_owned(),
-                instance.instance_type.clone(),
-                instance.account.to_string(),
-                instance.node.to_string(),
-                seen.and_then(|s| s.process.as_ref()).map_or("-".to_owned(), |p| p.pid.to_string()),
-                age(now - instance.launched_at),
-            ]
-        });
-        let columns = ["INSTANCE", "STATUS", "HEALTH", "TYPE", "ACCOUNT", "NODE", "PID", "AGE"];
+        let rows = self
+            .store
+            .list_all::<Instance>()
+            .await?
+            .into_iter()
+            .map(|instance| {
+                let seen = seen.get(instance.id.as_str());
+                let health = match seen {
+                    Some(seen) if seen.panicked_at.is_some() => "panicked",
+                    Some(seen) if seen.state == GuestState::Running => "ok",
+                    _ => "-",
+                };
+                [
+                    instance.id.to_string(),
+                    instance.lifecycle.phase.state().name().to_owned(),
+                    health.to_owned(),
+                    instance.instance_type.clone(),
+                    instance.account.to_string(),
+                    instance.node.to_string(),
+                    seen.and_then(|s| s.process.as_ref())
+                        .map_or("-".to_owned(), |p| p.pid.to_string()),
+                    age(now - instance.launched_at),
+                ]
+            });
+        let columns = [
+            "INSTANCE", "STATUS", "HEALTH", "TYPE", "ACCOUNT", "NODE", "PID", "AGE",
+        ];
         Ok(table(columns, rows.collect()))
     }
 
@@ -136,7 +167,10 @@ impl Operator {
             let outcome = match status.last.as_ref().map(|last| &last.outcome) {
                 None => "-".to_owned(),
                 Some(PassOutcome::Done(report)) => {
-                    format!("done: {} examined, {} changed, {} failed", report.examined, report.changed, report.failed)
+                    format!(
+                        "done: {} examined, {} changed, {} failed",
+                        report.examined, report.changed, report.failed
+                    )
                 }
                 Some(PassOutcome::Failed { errors }) => format!("failed: {}", errors.join(": ")),
                 Some(other) => format!("{other:?}").to_lowercase(),
@@ -164,10 +198,15 @@ impl Operator {
                 image.state.name().to_owned(),
                 image.account.to_string(),
                 image.boot_mode.map_or("-", |mode| mode.name()).to_owned(),
-                image.root().map_or("-".to_owned(), |root| format!("{} GiB", root.size_gib)),
+                image
+                    .root()
+                    .map_or("-".to_owned(), |root| format!("{} GiB", root.size_gib)),
             ]
         });
-        Ok(table(["IMAGE", "NAME", "STATE", "OWNER", "BOOT", "SIZE"], rows.collect()))
+        Ok(table(
+            ["IMAGE", "NAME", "STATE", "OWNER", "BOOT", "SIZE"],
+            rows.collect(),
+        ))
     }
 
     /// Stores a raw disk in the pool and registers it as an image that every account may launch.
@@ -175,7 +214,9 @@ impl Operator {
     /// # Errors
     /// The pool has no space, the name is taken; nothing is left.
     pub async fn import_image(&self, import: ImportImage) -> anyhow::Result<String> {
-        let size = std::fs::metadata(&import.file).with_context(|| format!("reading {}", import.file.display()))?.len();
+        let size = std::fs::metadata(&import.file)
+            .with_context(|| format!("reading {}", import.file.display()))?
+            .len();
         let snapshot = SnapshotId::random();
         let request = ImportSnapshot {
             snapshot: block::id::SnapshotId::new(snapshot.as_str())?,
@@ -183,7 +224,11 @@ impl Operator {
             source_volume: block::id::VolumeId::new(VolumeId::random().as_str())?,
             digest: snapshot.to_string(),
         };
-        let view = self.pool.import_snapshot(request, &import.file).await.context("storing the disk in the pool")?;
+        let view = self
+            .pool
+            .import_snapshot(request, &import.file)
+            .await
+            .context("storing the disk in the pool")?;
         let boot_mode = BootMode::parse(&import.boot_mode)
             .with_context(|| format!("{:?} is no boot mode", import.boot_mode))?;
         let imported = ImportedImage {
@@ -203,7 +248,10 @@ impl Operator {
             Err(error) => {
                 // Nobody knows this snapshot, so removing it takes nothing from anybody.
                 if let Err(left) = self.pool.delete_snapshot(&view.snapshot, Some(view.handle)).await {
-                    bail!("{error}; and its snapshot {} is left in the pool: {left}", view.snapshot);
+                    bail!(
+                        "{error}; and its snapshot {} is left in the pool: {left}",
+                        view.snapshot
+                    );
                 }
                 Err(error).context("registering the image")
             }
