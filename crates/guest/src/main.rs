@@ -10,7 +10,12 @@
 //! `guest reboot`, `guest panic`, `guest metadata PATH`.
 //!
 //! Built static and small, with no async runtime:
-//! `RUSTFLAGS="-C target-feature=+crt-static" cargo build -p guest --profile guest --target x86_64-unknown-linux-gnu`.
+//!
+//! ```text
+//! RUSTFLAGS="-C target-feature=+crt-static -C relocation-model=static" \
+//!     cargo build -p guest --profile guest --target x86_64-unknown-linux-gnu
+//! ```
+//!
 //! `machine-image` puts it into the image. It knows the metadata service's addresses and nothing else of ours.
 
 mod console;

@@ -12,7 +12,7 @@ use crate::guests::{cache, console, event};
 use crate::networked::{Networked, get};
 
 /// Longest first boot under emulation; it takes one to two minutes on an idle machine.
-const FIRST_BOOT_MAX: Duration = Duration::from_secs(900);
+const FIRST_BOOT_MAX: Duration = Duration::from_secs(500);
 
 #[tokio::test]
 #[ignore = "builds a whole Debian: minutes, and the network"]

@@ -155,27 +155,39 @@ fn serve_metadata(script: String, key: String) -> u16 {
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
-                head.push(byte[0]);
-            }
-            let head = String::from_utf8_lossy(&head).into_owned();
-            let (status, body) = answer(&head, &script, &key);
-            let length = body.len();
-            let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
-            let _guest_gone = stream.write_all(answer.as_bytes());
+            let (script, key) = (script.clone(), key.clone());
+            // A client that connects and says nothing must not keep the others waiting.
+            std::thread::spawn(move || serve_one(stream.unwrap(), &script, &key));
         }
     });
     port
 }
 
+fn serve_one(mut stream: TcpStream, script: &str, key: &str) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+        head.push(byte[0]);
+    }
+    let (status, body) = answer(&String::from_utf8_lossy(&head), script, key);
+    let length = body.len();
+    let answer =
+        format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    let _guest_gone = stream.write_all(answer.as_bytes());
+}
+
 fn answer(head: &str, script: &str, key: &str) -> (u16, String) {
-    if head.starts_with("PUT /latest/api/token ") && head.contains("X-aws-ec2-metadata-token-ttl-seconds: ") {
+    if head.starts_with("PUT /latest/api/token ")
+        && head
+            .to_ascii_lowercase()
+            .contains("x-aws-ec2-metadata-token-ttl-seconds: ")
+    {
         return (200, "the-token".into());
     }
-    if !head.contains("X-aws-ec2-metadata-token: the-token\r\n") {
+    if !head
+        .to_ascii_lowercase()
+        .contains("x-aws-ec2-metadata-token: the-token\r\n")
+    {
         return (401, String::new());
     }
     // Every version has the same contents; directories are listed as cloud-init walks them.
@@ -187,6 +199,8 @@ fn answer(head: &str, script: &str, key: &str) -> (u16, String) {
         "meta-data/hostname" | "meta-data/local-hostname" => {
             (200, "ip-10-0-0-5.eu-central-1.compute.internal".into())
         }
+        "dynamic/instance-identity" | "dynamic/instance-identity/" => (200, "document".into()),
+        "dynamic/instance-identity/document" => (200, format!(r#"{{"instanceId": "{INSTANCE}"}}"#)),
         "meta-data/public-keys/" => (200, "0=key".into()),
         "meta-data/public-keys/0/openssh-key" => (200, key.into()),
         "user-data" if !script.is_empty() => (200, script.into()),
