@@ -2,7 +2,7 @@
 //!
 //! | Name | Watches | Does |
 //! |---|---|---|
-//! | `instances` | instances, observations, nodes | moves each instance by what was seen; writes specs; gives back what ended |
+//! | `instances` | instances and observations | moves each instance by what was seen; writes specs; gives back what ended |
 //! | `volumes` | volumes, their observations | `creating` to `available` or `error`; removes rows of deleted ones |
 //! | `guest-metadata` | tags, interfaces, groups, instances | keeps what running guests read about themselves current |
 //! | `launches` | launches | completes launches that their caller did not |

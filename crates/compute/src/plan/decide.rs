@@ -6,8 +6,8 @@
 use crate::limits;
 use crate::records::{Event, Instance, Phase, StateReason};
 use node_spec::{
-    ExitCause, GuestFailure, GuestObservation, GuestSpec, GuestState, NodeRecord, VolumeFailure,
-    VolumeObservation, VolumeState,
+    ExitCause, GuestFailure, GuestObservation, GuestSpec, GuestState, VolumeFailure, VolumeObservation,
+    VolumeState,
 };
 use time::OffsetDateTime;
 
@@ -20,8 +20,6 @@ pub struct Seen<'a> {
     pub guest: Option<&'a GuestObservation>,
     /// Observations of the attached volumes, one each; absent ones are not yet observed.
     pub volumes: &'a [Option<VolumeObservation>],
-    /// The instance's node.
-    pub node: Option<&'a NodeRecord>,
 }
 
 /// What to tell the lifecycle.
@@ -45,7 +43,7 @@ pub fn decide(instance: &Instance, seen: Seen<'_>, now: OffsetDateTime) -> Optio
             GuestState::Running if instance.lifecycle.phase == Phase::Recovering => {
                 happened(Event::GuestRunning)
             }
-            GuestState::Stopped { cause } => ended(instance, cause, seen, now),
+            GuestState::Stopped { cause } => ended(instance, cause, now),
             GuestState::Failed { .. } => happened(Event::LaunchFailed(StateReason::InternalError)),
             GuestState::Preparing | GuestState::Running | GuestState::Stopping | GuestState::Gone => None,
         },
@@ -98,7 +96,7 @@ fn pending(instance: &Instance, seen: Seen<'_>, now: OffsetDateTime) -> Option<V
         .is_some_and(|spec| spec.start_generation == instance.start_generation);
     match answered_start(seen).filter(|_| is_current) {
         Some(GuestState::Running) => return happened(Event::GuestRunning),
-        Some(GuestState::Stopped { cause }) => return ended(instance, cause, seen, now),
+        Some(GuestState::Stopped { cause }) => return ended(instance, cause, now),
         Some(GuestState::Failed { failure, .. }) => {
             return happened(Event::LaunchFailed(match failure {
                 GuestFailure::Host => StateReason::InsufficientInstanceCapacity,
@@ -122,15 +120,12 @@ fn pending(instance: &Instance, seen: Seen<'_>, now: OffsetDateTime) -> Option<V
 }
 
 /// A process that should run has ended.
-fn ended(instance: &Instance, cause: &ExitCause, seen: Seen<'_>, now: OffsetDateTime) -> Option<Verdict> {
+fn ended(instance: &Instance, cause: &ExitCause, now: OffsetDateTime) -> Option<Verdict> {
     let happened = |event| Some(Verdict::Happened(event));
     match cause {
         ExitCause::GuestPowerOff => happened(Event::GuestPoweredOff(instance.shutdown_behaviour)),
-        // Its node ended it while the intent was to run: the host was drained. It comes back with the agent (R57).
-        ExitCause::Intent => {
-            let (node, guest) = (seen.node?, seen.guest?);
-            (node.started_at > guest.since).then_some(Verdict::Relaunch)
-        }
+        // Its node ended it while the intent was to run: the host is drained, and its agent starts it again (R57).
+        ExitCause::Intent => None,
         // The process went with the machine, or while nobody looked.
         ExitCause::Unknown if may_recover(instance, now) => Some(Verdict::Relaunch),
         ExitCause::Unknown

@@ -240,7 +240,6 @@ fn verdict(instance: &Instance, spec: &GuestSpec, guest: Option<&GuestObservatio
             spec: Some(spec),
             guest,
             volumes: &[],
-            node: None,
         },
         NOW,
     )
@@ -310,7 +309,7 @@ fn what_ends_a_running_guest_decides_what_it_becomes() {
     assert_eq!(
         case(ExitCause::Intent),
         None,
-        "a drained guest waits for its node"
+        "a drained guest is its agent's to start"
     );
     let mut worn = instance.clone();
     worn.losses = vec![NOW; 3];
@@ -389,7 +388,6 @@ fn a_launch_failure_names_its_reason() {
             spec: Some(&spec),
             guest: None,
             volumes: &[volume(failure)],
-            node: None,
         };
         assert_eq!(
             decide(&instance, seen, NOW),

@@ -40,12 +40,7 @@ impl Reconciler for InstanceReconciler {
     }
 
     fn watches(&self) -> &[&'static str] {
-        &[
-            Instance::TABLE,
-            GuestObservation::TABLE,
-            VolumeObservation::TABLE,
-            NodeRecord::TABLE,
-        ]
+        &[Instance::TABLE, GuestObservation::TABLE, VolumeObservation::TABLE]
     }
 
     async fn pass(&self, context: &PassContext) -> Result<PassReport, PassError> {
@@ -91,7 +86,6 @@ impl InstanceReconciler {
             .into_iter()
             .map(|one| (one.instance.clone(), one))
             .collect();
-        let nodes: Vec<NodeRecord> = store.list_all::<NodeRecord>().await?;
         let keys: Vec<RecordKey> = specs
             .iter()
             .map(|spec| RecordKey::account(spec.account, &spec.instance))
@@ -103,7 +97,6 @@ impl InstanceReconciler {
                 spec: Some(spec),
                 guest: observations.get(&instance.id),
                 volumes: &[],
-                node: nodes.iter().find(|node| node.id == instance.node),
             };
             if is_outdated(spec, &instance) || decide(&instance, seen, now).is_some() {
                 due.push((instance.account, instance.id));
@@ -144,7 +137,6 @@ impl InstanceReconciler {
                 spec: spec.as_ref(),
                 guest: guest.as_ref(),
                 volumes: &volumes,
-                node: node.as_ref(),
             };
             match decide(&instance, seen, now) {
                 None => break,

@@ -11,6 +11,8 @@ pub mod key_pair;
 pub mod launch;
 pub mod lifecycle;
 mod tables;
+#[cfg(test)]
+mod tests;
 pub mod volume;
 
 pub use capacity::{CapacityHold, NodeUsage, Room};

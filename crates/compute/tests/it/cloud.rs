@@ -7,7 +7,7 @@ use aws_types::ids::{ImageId, InstanceId, NodeId, SnapshotId};
 use aws_types::page::PageKey;
 use aws_types::{AccountId, AwsError, Region};
 use aws_wire::call::Call;
-use aws_wire::operation::perform;
+use aws_wire::operation::{DynOperation, perform};
 use aws_wire::parameters::Parameters;
 use aws_wire::registry::{Found, Registry};
 use compute::capability::{ImportedImage, register_imported_image};
@@ -152,6 +152,23 @@ impl Cloud {
         let output = perform(operation.as_ref(), &call, Box::new(input)).await.result?;
         let output: Box<dyn Any> = output.into_any();
         Ok(*output.downcast::<S::Output>().expect("the operation's output"))
+    }
+
+    /// Every operation of the room.
+    pub fn operations(&self) -> Vec<Arc<dyn DynOperation>> {
+        self.registry.operations()
+    }
+
+    /// Calls an operation with an empty input, as a caller whom nothing is granted.
+    pub async fn call_without_policies(&self, operation: &dyn DynOperation) -> Result<(), AwsError> {
+        let region = Region::parse(REGION).expect("a region");
+        let caller = aws_wire::call::Caller {
+            policies: Arc::default(),
+            ..self.caller.clone()
+        };
+        let call = Call::new(caller, region, OffsetDateTime::now_utc());
+        let input = (operation.schema().new_input)();
+        perform(operation, &call, input).await.result.map(|_| ())
     }
 
     /// One pass of every reconciler; true if anything changed.

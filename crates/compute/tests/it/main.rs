@@ -1,5 +1,6 @@
 //! The room over a store in memory, called through the registry as the gateway calls it, with a node that only pretends.
 
+mod access;
 mod cloud;
 mod describe;
 mod faults;
