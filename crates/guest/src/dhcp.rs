@@ -142,6 +142,10 @@ impl Client {
             let Ok((length, from)) = self.socket.recv_from(&mut buffer) else {
                 continue;
             };
+            // The length of the hardware address is judged here, because the decoder trusts it.
+            if buffer[2] != 6 {
+                continue;
+            }
             let Ok(answer) = Message::decode(&mut Decoder::new(&buffer[..length])) else {
                 continue;
             };
