@@ -66,11 +66,17 @@ async fn debian_becomes_its_instance() {
     println!("cloud-init done after {:.1?}", started.elapsed());
 
     let facts = "cloud-id; uname -n; sudo id -un; df -BG --output=size / | tail -1 | awk '{print ($1 + 0 >= 5)}'; \
-                 systemctl --failed --no-legend --plain; ls /dev/disk/by-id | grep -c virtio-vol0123456789abcdef0";
+                 ls /dev/disk/by-id | grep -c '^virtio-vol0123456789abcdef0$'; \
+                 systemctl is-system-running --wait; systemctl --failed --no-legend --plain; \
+                 sudo grep -hE 'WARNING|Error:' /var/log/cloud-init.log | tail";
     let told = machine.ssh("admin", facts).await;
     println!("{told}");
     let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines[..4], ["aws", "ip-10-0-0-5", "root", "1"], "{told}");
+    assert_eq!(
+        lines[..6],
+        ["aws", "ip-10-0-0-5", "root", "1", "1", "running"],
+        "{told}"
+    );
     assert!(get(machine.web_port, "/").unwrap().ends_with("cloud-init\n"));
     machine.guest.power_down().await.unwrap();
     event(&machine.guest, &GuestEvent::PoweredOff).await;
