@@ -117,13 +117,16 @@ class Cloud:
     def children(self):
         """Processes of this cloud that outlive `spx up`: QEMU and exports, by their command lines."""
         found = []
+        marks = [str(self.data)]
+        if (self.data / "spx.toml").exists():
+            marks.append(f"/run/spinifex/{self.tag()}/")
         for entry in pathlib.Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
                     command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 except OSError:
                     continue
-                if str(self.data) in command and " up " not in command:
+                if any(mark in command for mark in marks) and " up " not in command:
                     found.append((int(entry.name), command))
         return found
 

@@ -1,6 +1,7 @@
 """Restarts and crashes of `spx`: guests run on, are adopted, and nothing leaks."""
 
 import os
+import pathlib
 
 import pytest
 from conftest import destroy, make_cloud, wait_until
@@ -130,4 +131,4 @@ def test_a_crash_at_each_step_of_a_termination(crash_cloud, point):
     wait_state(ec2, instance, "terminated", 60)
     assert cloud.children() == []
     assert not any((cloud.data / "guests").iterdir())
-    assert not [n for n in (cloud.data / "run" / "exports").iterdir()]
+    assert not list(pathlib.Path(f"/run/spinifex/{cloud.tag()}/exports").iterdir())

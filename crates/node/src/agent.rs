@@ -9,7 +9,7 @@ use crate::converge::{Applied, converge};
 use crate::error::{AgentError, chain};
 use crate::facts::{self, Facts};
 use crate::guest::record::GuestDirs;
-use crate::guest::{GuestContext, Owner, OwnerStatus, sockets_fit};
+use crate::guest::{GuestContext, Owner, OwnerStatus};
 use crate::limits;
 use crate::metadata::token::TokenMint;
 use crate::metadata::{self, MetadataIndex};
@@ -38,6 +38,9 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{error, info, warn};
 use vmm::{Hypervisor, Ovmf};
 use vnet::{EdgeProgram, Generation, Vnet};
+
+/// Below here each cloud has a directory of its own, named by its tag.
+const SOCKETS_ROOT: &str = "/run/spinifex";
 
 /// What an agent needs to know.
 pub struct AgentConfig {
@@ -72,7 +75,12 @@ pub struct AgentConfig {
 impl AgentConfig {
     /// Directory of export processes, which the provider's publications must name too.
     pub fn exports_dir(&self) -> PathBuf {
-        self.data_dir.join("run/exports")
+        self.sockets_dir().join("exports")
+    }
+
+    /// Where this cloud's sockets are: not in the data directory, whose path may be longer than a socket's may be.
+    fn sockets_dir(&self) -> PathBuf {
+        PathBuf::from(SOCKETS_ROOT).join(&self.cloud_tag)
     }
 }
 
@@ -82,6 +90,7 @@ pub struct Agent {
     volumes: Arc<VolumeKeeper>,
     networks: Arc<NetworkKeeper>,
     consoles: Arc<Consoles>,
+    sockets_dir: PathBuf,
     draining: watch::Sender<bool>,
     stopping: watch::Sender<bool>,
     guests: watch::Receiver<GuestStatuses>,
@@ -107,14 +116,7 @@ impl Agent {
         let facts = facts::read()?;
         let hypervisor = Hypervisor::fetch().await?;
         let guests_dir = config.data_dir.join("guests");
-        if !sockets_fit(&guests_dir) {
-            let source = std::io::Error::other("the path is too long for the unix sockets of guests");
-            return Err(AgentError::Facts {
-                path: guests_dir,
-                source,
-            });
-        }
-        let dirs = GuestDirs::open(guests_dir)?;
+        let dirs = GuestDirs::open(guests_dir, config.sockets_dir().join("guests"))?;
         let vnet = Arc::new(open_vnet(&config).await?);
         let probe =
             vmm::probe_accelerator(&hypervisor, &config.data_dir.join("run"), &config.probe_kernels).await?;
@@ -183,6 +185,7 @@ impl Agent {
             volumes,
             networks,
             consoles,
+            sockets_dir: config.sockets_dir(),
             draining,
             stopping,
             guests,
@@ -246,7 +249,14 @@ impl Agent {
     /// # Errors
     /// Something is left.
     pub async fn teardown(&self) -> Result<(), AgentError> {
-        self.networks.teardown().await.map_err(AgentError::Network)
+        self.networks.teardown().await.map_err(AgentError::Network)?;
+        match std::fs::remove_dir_all(&self.sockets_dir) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(AgentError::Facts {
+                path: self.sockets_dir.clone(),
+                source,
+            }),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -32,7 +32,7 @@ impl NodeQueries for Consoles {
         if *node != self.node {
             return Err(QueryError::Unreachable(node.clone()));
         }
-        let log = vmm::GuestFiles::in_dir(&self.dirs.dir(instance)).console.log;
+        let log = self.dirs.files(instance).console.log;
         let unreadable = |source| QueryError::Unreadable {
             node: node.clone(),
             instance: instance.clone(),

@@ -9,7 +9,7 @@ use aws_types::ids::InstanceId;
 use node_spec::{ExitCause, RunIntent};
 use thiserror::Error;
 use tracing::{info, warn};
-use vmm::{Adoption, Guest, GuestFiles, ProcessError, QmpError, RunState};
+use vmm::{Adoption, Guest, ProcessError, QmpError, RunState};
 
 /// A guest as it was found.
 pub(super) struct Found {
@@ -49,7 +49,7 @@ pub(super) async fn adopt(
             powered_off: false,
         });
     };
-    let files = GuestFiles::in_dir(&cx.dirs.dir(instance));
+    let files = cx.dirs.files(instance);
     let uuid = machine_uuid(instance);
     match record.stage.clone() {
         Stage::Idle => Ok(Found {

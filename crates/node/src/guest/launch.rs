@@ -18,12 +18,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::sync::watch;
 use vmm::{
-    CpuTopology, Disk, Guest, GuestFiles, GuestPlan, HypervisorError, Machine, Nic, PciSlot, QmpError,
-    Smbios, SpawnError,
+    CpuTopology, Disk, Guest, GuestPlan, HypervisorError, Machine, Nic, PciSlot, QmpError, Smbios, SpawnError,
 };
-
-/// Bytes a unix socket's path may have, less the longest name in a guest's directory.
-const SOCKET_NAME_BYTES: usize = 16;
 
 /// A launch did not lead to running CPUs.
 #[derive(Debug, Error)]
@@ -241,12 +237,6 @@ fn plan_of(
         disks: spec.disks.iter().zip(sockets).map(disk).collect(),
         nics: spec.nics.iter().enumerate().map(nic).collect(),
         pci_slots: limits::PCI_SLOTS,
-        files: GuestFiles::in_dir(dir),
+        files: cx.dirs.files(&spec.instance),
     })
-}
-
-/// True if sockets of guests fit below `guests`: the kernel bounds their paths.
-pub(crate) fn sockets_fit(guests: &Path) -> bool {
-    let id_bytes = "/i-0123456789abcdef0/".len();
-    guests.as_os_str().len() + id_bytes + SOCKET_NAME_BYTES <= vmm::limits::UNIX_PATH_BYTES_MAX
 }

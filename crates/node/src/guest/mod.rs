@@ -15,7 +15,6 @@ mod adopt;
 mod launch;
 mod owner;
 
-pub(crate) use launch::sockets_fit;
 pub(crate) use owner::{Owner, OwnerStatus};
 
 use crate::networks::NetworkKeeper;

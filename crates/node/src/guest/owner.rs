@@ -483,9 +483,7 @@ impl Owner {
             }
             return;
         }
-        let log = vmm::GuestFiles::in_dir(&self.cx.dirs.dir(&self.instance))
-            .console
-            .log;
+        let log = self.cx.dirs.files(&self.instance).console.log;
         let trimmed = tokio::task::spawn_blocking(move || vmm::console::trim(&log)).await;
         if let Ok(Err(error)) = trimmed {
             warn!(instance = %self.instance, error = chain(&error), "the console log could not be bounded");

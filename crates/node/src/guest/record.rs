@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use vmm::{ConsoleFiles, GuestFiles};
 
 /// Version of the record's file format.
 const VERSION: u32 = 1;
@@ -106,20 +107,38 @@ pub enum RecordError {
     },
 }
 
-/// The record files of all guests of a node.
+/// The files of all guests of a node: what must last below `root`, sockets below `sockets`, whose path is short because the
+/// kernel bounds it.
 #[derive(Clone, Debug)]
 pub struct GuestDirs {
     root: PathBuf,
+    sockets: PathBuf,
 }
 
 impl GuestDirs {
-    /// Guests live below `root`, which is made (0700) if missing.
+    /// Guests live below `root` and have their sockets below `sockets`; both are made (0700) if missing.
     ///
     /// # Errors
-    /// It cannot be made.
-    pub fn open(root: PathBuf) -> Result<GuestDirs, RecordError> {
+    /// One cannot be made.
+    pub fn open(root: PathBuf, sockets: PathBuf) -> Result<GuestDirs, RecordError> {
         make_private_dir(&root)?;
-        Ok(GuestDirs { root })
+        make_private_dir(&sockets)?;
+        Ok(GuestDirs { root, sockets })
+    }
+
+    /// Where the hypervisor of a guest has its sockets and logs.
+    pub fn files(&self, instance: &InstanceId) -> GuestFiles {
+        let lasting = GuestFiles::in_dir(&self.dir(instance));
+        let sockets = GuestFiles::in_dir(&self.sockets.join(instance.as_str()));
+        GuestFiles {
+            qmp_socket: sockets.qmp_socket,
+            qmp_metrics_socket: sockets.qmp_metrics_socket,
+            console: ConsoleFiles {
+                socket: sockets.console.socket,
+                ..lasting.console
+            },
+            ..lasting
+        }
     }
 
     /// The guest's own directory.
@@ -127,13 +146,14 @@ impl GuestDirs {
         self.root.join(instance.as_str())
     }
 
-    /// Makes the guest's directory (0700).
+    /// Makes the guest's directories (0700); answers the lasting one.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// One cannot be made.
     pub fn ensure(&self, instance: &InstanceId) -> Result<PathBuf, RecordError> {
         let dir = self.dir(instance);
         make_private_dir(&dir)?;
+        make_private_dir(&self.sockets.join(instance.as_str()))?;
         Ok(dir)
     }
 
@@ -217,15 +237,19 @@ impl GuestDirs {
     /// # Errors
     /// Something is left.
     pub fn remove(&self, instance: &InstanceId) -> Result<(), RecordError> {
-        let path = self.dir(instance);
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RecordError::Io {
-                attempt: "removing",
-                path,
-                source: error,
-            }),
-            _ => Ok(()),
+        for path in [self.sockets.join(instance.as_str()), self.dir(instance)] {
+            match fs::remove_dir_all(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(RecordError::Io {
+                        attempt: "removing",
+                        path,
+                        source: error,
+                    });
+                }
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     fn record_file(&self, instance: &InstanceId) -> PathBuf {
@@ -273,7 +297,7 @@ mod tests {
     #[test]
     fn a_record_comes_back_and_a_damaged_one_is_not_absent() {
         let dir = tempfile::tempdir().expect("a directory");
-        let dirs = GuestDirs::open(dir.path().join("guests")).expect("opens");
+        let dirs = GuestDirs::open(dir.path().join("guests"), dir.path().join("s")).expect("opens");
         let instance = InstanceId::random();
         assert_eq!(dirs.find(&instance).expect("readable"), None);
         dirs.ensure(&instance).expect("made");

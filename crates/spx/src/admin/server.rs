@@ -24,6 +24,8 @@ use tracing::{debug, warn};
 const QUESTION_BYTES_MAX: u64 = 64 * 1024;
 /// Time a client has to ask.
 const QUESTION_WAIT: Duration = Duration::from_secs(10);
+/// Time that open questions have to be answered when the server closes.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Questions answered at once.
 const QUESTIONS_MAX: usize = 16;
 /// Progress lines that may wait for a slow client; more are dropped.
@@ -41,14 +43,19 @@ pub struct Ending {
 pub struct AdminServer {
     task: JoinHandle<()>,
     socket: PathBuf,
+    slots: Arc<Semaphore>,
 }
 
 impl AdminServer {
-    /// Stops listening.
-    pub fn close(self) {
+    /// Stops listening, and waits a bounded time until what was asked is answered.
+    pub async fn close(self) {
         self.task.abort();
         if let Err(error) = std::fs::remove_file(&self.socket) {
             debug!(%error, "the admin socket was gone already");
+        }
+        let all = u32::try_from(QUESTIONS_MAX).unwrap_or(u32::MAX);
+        if timeout(ANSWER_WAIT, self.slots.acquire_many(all)).await.is_err() {
+            warn!("an operator's question was not answered in time");
         }
     }
 }
@@ -68,10 +75,11 @@ pub fn start(dir: &DataDir, operator: Operator) -> io::Result<(AdminServer, mpsc
     std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
     let (ending, receiver) = mpsc::channel(1);
     let operator = Arc::new(operator);
+    let slots = Arc::new(Semaphore::new(QUESTIONS_MAX));
+    let places = slots.clone();
     let task = tokio::spawn(async move {
-        let slots = Arc::new(Semaphore::new(QUESTIONS_MAX));
         loop {
-            let Ok(slot) = slots.clone().acquire_owned().await else {
+            let Ok(slot) = places.clone().acquire_owned().await else {
                 return;
             };
             let stream = match listener.accept().await {
@@ -91,7 +99,7 @@ pub fn start(dir: &DataDir, operator: Operator) -> io::Result<(AdminServer, mpsc
             });
         }
     });
-    Ok((AdminServer { task, socket }, receiver))
+    Ok((AdminServer { task, socket, slots }, receiver))
 }
 
 async fn serve(stream: UnixStream, operator: &Operator, ending: mpsc::Sender<Ending>) -> anyhow::Result<()> {

@@ -59,7 +59,7 @@ pub async fn up(arguments: &Up) -> anyhow::Result<()> {
     match asked {
         None => {
             let guests = cloud.stop().await;
-            admin.close();
+            admin.close().await;
             info!(guests, "ended; guests run on and are adopted by the next start");
             if guests > 0 {
                 eprintln!(
@@ -76,7 +76,7 @@ pub async fn up(arguments: &Up) -> anyhow::Result<()> {
                 .await;
             let text = outcome.as_ref().err().map(|error| format!("{error:#}"));
             drop(done.send(text));
-            admin.close();
+            admin.close().await;
             outcome
         }
     }
