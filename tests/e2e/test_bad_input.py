@@ -90,7 +90,7 @@ EC2 = [
     ("create_key_pair", dict(KeyName="x", KeyType="dsa"), "InvalidParameterValue"),
     ("import_key_pair", dict(KeyName="x", PublicKeyMaterial=b"not a key"), "InvalidKey.Format"),
     # Security groups.
-    ("create_security_group", dict(GroupName="default", Description="x"), "InvalidParameterValue"),
+    ("create_security_group", dict(GroupName="default", Description="x"), "InvalidGroup.Reserved"),
     ("create_security_group", dict(GroupName="sg-evil", Description="x"), "InvalidParameterValue"),
     ("create_security_group", dict(GroupName="x"), "MissingParameter"),
     ("create_security_group", dict(GroupName="x", Description="x", VpcId="vpc-0123456789abcdef0"), "InvalidVpcID.NotFound"),
@@ -111,11 +111,7 @@ EC2 = [
         dict(GroupId="GROUP", IpPermissions=[dict(IpProtocol="tcp", FromPort=22, ToPort=22, UserIdGroupPairs=[dict(GroupId=GONE_GROUP)])]),
         "InvalidGroup.NotFound",
     ),
-    (
-        "revoke_security_group_ingress",
-        dict(GroupId="GROUP", IpPermissions=[dict(IpProtocol="tcp", FromPort=22, ToPort=22, IpRanges=[dict(CidrIp="1.2.3.4/32")])]),
-        "InvalidPermission.NotFound",
-    ),
+    ("revoke_security_group_ingress", dict(GroupId="GROUP", SecurityGroupRuleIds=["sgr-0123456789abcdef0"]), "InvalidSecurityGroupRuleId.NotFound"),
     # Tags.
     ("create_tags", dict(Resources=[GONE_INSTANCE], Tags=[dict(Key="a", Value="b")]), "InvalidInstanceID.NotFound"),
     ("create_tags", dict(Resources=["GROUP"], Tags=[dict(Key="aws:a", Value="b")]), "InvalidParameterValue"),

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 
 import conftest
@@ -119,6 +120,12 @@ def test_commands_without_a_cloud_say_what_to_do(tmp_path):
     assert "holds no cloud" in done.stderr, done.stderr
 
 
+def partition_table():
+    """A boot sector with one Linux partition."""
+    entry = struct.pack("<B3sB3sII", 0x80, b"\0\2\0", 0x83, b"\0\0\0", 2048, 600_000)
+    return bytes(446) + entry + bytes(48) + b"\x55\xaa"
+
+
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
     """The pool on a file system that is too small for an image: the import fails clearly, nothing half-made stays."""
     mount = tmp_path / "small"
@@ -132,6 +139,9 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
             for _ in range(300):
                 file.write(os.urandom(1 << 20))
             file.truncate(1 << 30)
+            # A partition table's signature, without which no import would begin.
+            file.seek(0)
+            file.write(partition_table())
         done = subprocess.run(
             [conftest.SPX, "image", "import", str(disk), "--name", "big", "--no-progress", "--data", str(cloud.data)],
             capture_output=True,

@@ -79,17 +79,21 @@ def test_guests_survive_kill_and_are_adopted(cloud, image):
     assert cloud.children() == []
 
 
-def test_a_guest_that_died_while_nobody_looked(cloud, image):
+def test_a_guest_that_died_while_nobody_looked_comes_back(cloud, image):
+    """Auto-recovery is AWS's default: the intent was to run, so the guest is started again, with the same id and address."""
     ec2 = cloud.client("ec2")
     instance = launch_plain(cloud, image)
-    wait_state(ec2, instance, "running")
+    before = wait_state(ec2, instance, "running")
     (qemu,) = cloud.qemus()
     cloud.kill()
     os.kill(qemu, 9)
     wait_until(lambda: cloud.qemus() == [], 10, "the end of QEMU")
     cloud.up()
     ec2 = cloud.client("ec2")
-    wait_until(lambda: instance_of(ec2, instance)["State"]["Name"] != "running", 30, "the truth")
+    (again,) = wait_until(cloud.qemus, 60, "the guest's new process")
+    assert again != qemu
+    after = wait_state(ec2, instance, "running")
+    assert after["PrivateIpAddress"] == before["PrivateIpAddress"]
     ec2.terminate_instances(InstanceIds=[instance])
     wait_state(ec2, instance, "terminated")
 

@@ -186,7 +186,7 @@ pub enum ProviderError {
         current: Generation,
     },
     /// The pool has no space for this above its reserve.
-    #[error("{operation} needs {needed} bytes and the pool has {available} above its reserve")]
+    #[error("no space: {operation} needs {needed} bytes and the pool has {available} above its reserve")]
     NoSpace {
         /// The call.
         operation: &'static str,

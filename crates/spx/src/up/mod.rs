@@ -74,6 +74,8 @@ pub async fn up(arguments: &Up) -> anyhow::Result<()> {
             let outcome = cloud
                 .down(drain, |what| drop(progress.try_send(what.to_owned())))
                 .await;
+            // The asker reads lines until nobody can send one.
+            drop(progress);
             let text = outcome.as_ref().err().map(|error| format!("{error:#}"));
             drop(done.send(text));
             admin.close().await;
