@@ -3,7 +3,8 @@ SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export SPINIFEX_TEST_CACHE ?= $(CARGO_TARGET_DIR)/cache
 VENV := $(SPINIFEX_TEST_CACHE)/venv
-GUEST_FLAGS := -C target-feature=+crt-static -C opt-level=s -C panic=abort -C strip=symbols
+GUEST_FLAGS := -C target-feature=+crt-static -C relocation-model=static
+SPX_DEBUG := $(CARGO_TARGET_DIR)/debug/spx
 
 .PHONY: help packages build guest check test unit e2e demo bench clean
 
@@ -21,8 +22,9 @@ build: guest
 # The guest agent is static, so that it runs in any image. It has a target directory of its own because its flags
 # would otherwise rebuild everything else.
 guest:
-	RUSTFLAGS="$(GUEST_FLAGS)" cargo build --release -p guest --target x86_64-unknown-linux-gnu --target-dir $(CARGO_TARGET_DIR)/guest
-	@install -D $(CARGO_TARGET_DIR)/guest/x86_64-unknown-linux-gnu/release/guest $(CARGO_TARGET_DIR)/release/spx-guest
+	RUSTFLAGS="$(GUEST_FLAGS)" cargo build -p guest --profile guest --target x86_64-unknown-linux-gnu --target-dir $(CARGO_TARGET_DIR)/guest
+	@for profile in release debug; do \
+	  install -D $(CARGO_TARGET_DIR)/guest/x86_64-unknown-linux-gnu/guest/guest $(CARGO_TARGET_DIR)/$$profile/spx-guest; done
 
 ## check     format, lints as errors, layering, quick tests
 check:
@@ -37,15 +39,18 @@ $(VENV)/ready: tests/requirements.txt
 	@touch $@
 
 ## test      everything CI runs
-test: packages $(VENV)/ready build
+test: packages $(VENV)/ready
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	PATH="$(VENV)/bin:$$PATH" cargo xtask models --check
 	PATH="$(VENV)/bin:$$PATH" cargo nextest run --workspace
 	$(MAKE) e2e
 
+# The binary of these tests can abort at the named points of the crash tests; otherwise it is the product.
 ## e2e       real clients against a real cloud
-e2e: $(VENV)/ready
-	SPX=$(CARGO_TARGET_DIR)/release/spx $(VENV)/bin/python -m pytest -q tests/e2e
+e2e: $(VENV)/ready guest
+	cargo build -p spx --features fault-points
+	SPX=$(SPX_DEBUG) SPX_FAULTS=$(SPX_DEBUG) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pytest -q tests/e2e
 
 ## demo      a real guest, from nothing, through the stock AWS CLI
 demo: packages $(VENV)/ready build
