@@ -19,7 +19,7 @@ use aws_shapes::value::Unit;
 use aws_types::ids::InstanceId;
 use aws_types::{AccountId, AwsError, catalogue};
 use aws_wire::call::Call;
-use aws_wire::operation::{AccessRequest, Operation};
+use aws_wire::operation::{AccessRequest, DryRun, Operation};
 use iam::capability::account_active;
 use network::capability::{interfaces, tags};
 use node_spec::NodeRecord;
@@ -89,7 +89,7 @@ async fn change_all(
 ) -> Result<Vec<ec2::InstanceStateChange>, AwsError> {
     let account = call.account();
     let parts: Vec<&[InstanceId]> = ids.chunks(change.batch()).collect();
-    if parts.len() > 1 {
+    if parts.len() > 1 || call.dry_run {
         // Nothing is changed unless all of them can be.
         for part in &parts {
             let dry = context.store.update(|tx| async move {
@@ -99,6 +99,7 @@ async fn change_all(
             dry.await.map_err(update_error)?;
         }
     }
+    call.finish_dry_run()?;
     let mut changes = Vec::with_capacity(ids.len());
     for part in parts {
         let changed = context.store.update(|tx| async move {
@@ -259,6 +260,7 @@ pub struct StartInstances(pub Context);
 impl Operation for StartInstances {
     type Shape = operations::StartInstances;
     const ACTIONS: &'static [&'static str] = &["ec2:StartInstances"];
+    const DRY_RUN: DryRun = DryRun::InOperation;
 
     async fn access(
         &self,
@@ -294,6 +296,7 @@ pub struct StopInstances(pub Context);
 impl Operation for StopInstances {
     type Shape = operations::StopInstances;
     const ACTIONS: &'static [&'static str] = &["ec2:StopInstances"];
+    const DRY_RUN: DryRun = DryRun::InOperation;
 
     async fn access(
         &self,
@@ -333,6 +336,7 @@ pub struct RebootInstances(pub Context);
 impl Operation for RebootInstances {
     type Shape = operations::RebootInstances;
     const ACTIONS: &'static [&'static str] = &["ec2:RebootInstances"];
+    const DRY_RUN: DryRun = DryRun::InOperation;
 
     async fn access(
         &self,
@@ -356,6 +360,7 @@ pub struct TerminateInstances(pub Context);
 impl Operation for TerminateInstances {
     type Shape = operations::TerminateInstances;
     const ACTIONS: &'static [&'static str] = &["ec2:TerminateInstances"];
+    const DRY_RUN: DryRun = DryRun::InOperation;
 
     async fn access(
         &self,

@@ -141,8 +141,22 @@ impl Cloud {
         S::Input: 'static,
         S::Output: 'static,
     {
+        self.call_as::<S>(input, false).await
+    }
+
+    /// As [`Cloud::call`], with `DryRun`.
+    pub async fn call_as<S: OperationShape>(
+        &self,
+        input: S::Input,
+        dry_run: bool,
+    ) -> Result<S::Output, AwsError>
+    where
+        S::Input: 'static,
+        S::Output: 'static,
+    {
         let region = Region::parse(REGION).expect("a region");
-        let call = Call::new(self.caller.clone(), region, OffsetDateTime::now_utc());
+        let mut call = Call::new(self.caller.clone(), region, OffsetDateTime::now_utc());
+        call.dry_run = dry_run;
         // What was asked stands in for the request's form, so that tokens are bound to it.
         let form = format!("Input={}", percent(&without_paging(&format!("{input:?}"))));
         let call = call.with_parameters(Parameters::form(&form, Default::default()));

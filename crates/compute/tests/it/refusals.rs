@@ -404,3 +404,44 @@ async fn one_bad_id_changes_none_and_states_are_respected() {
         "MissingParameter"
     );
 }
+
+#[tokio::test]
+async fn a_dry_run_validates_and_changes_nothing() {
+    let cloud = Cloud::new().await;
+    let good = cloud
+        .call_as::<operations::RunInstances>(cloud.launch(1), true)
+        .await;
+    assert_eq!(code(good), "DryRunOperation");
+    let mut bad = cloud.launch(1);
+    bad.key_name = Some("absent".into());
+    assert_eq!(
+        code(cloud.call_as::<operations::RunInstances>(bad, true).await),
+        "InvalidKeyPair.NotFound"
+    );
+    assert!(
+        cloud
+            .store
+            .list_all::<Instance>()
+            .await
+            .expect("listed")
+            .is_empty()
+    );
+    let id = cloud.run(cloud.launch(1)).await.remove(0);
+    let terminate = |id: &str| ec2::TerminateInstancesRequest {
+        instance_ids: vec![id.to_owned()],
+        ..Default::default()
+    };
+    let good = cloud
+        .call_as::<operations::TerminateInstances>(terminate(&id), true)
+        .await;
+    assert_eq!(code(good), "DryRunOperation");
+    let bad = cloud
+        .call_as::<operations::TerminateInstances>(terminate("i-0123456789abcdef0"), true)
+        .await;
+    assert_eq!(code(bad), "InvalidInstanceID.NotFound");
+    assert_eq!(cloud.state(&id).await, "running");
+    let volumes = cloud
+        .call_as::<operations::DescribeVolumes>(Default::default(), true)
+        .await;
+    assert_eq!(code(volumes), "DryRunOperation");
+}

@@ -36,7 +36,7 @@ use aws_shapes::ec2::{self, operations};
 use aws_types::ids::{ImageId, InstanceId};
 use aws_types::{AwsError, catalogue};
 use aws_wire::call::Call;
-use aws_wire::operation::{AccessRequest, Operation};
+use aws_wire::operation::{AccessRequest, DryRun, Operation};
 use iam::capability::account_active;
 use iam::capability::client_token::{self, TokenClaim};
 use network::capability::tags;
@@ -62,6 +62,7 @@ enum Outcome {
 impl Operation for RunInstances {
     type Shape = operations::RunInstances;
     const ACTIONS: &'static [&'static str] = &[ACTION, "ec2:CreateTags"];
+    const DRY_RUN: DryRun = DryRun::InOperation;
 
     async fn access(
         &self,
@@ -91,6 +92,7 @@ impl Operation for RunInstances {
                 }
                 account_active(&tx, call.account()).await?;
                 let launch = resolve::resolve(&tx, call, request).await?;
+                call.finish_dry_run()?;
                 let ids: Vec<InstanceId> = launch.instances.iter().map(|(id, _)| id.clone()).collect();
                 client_token::keep(&tx, claim, ids.iter().map(ToString::to_string).collect())?;
                 let count = ids.len();
