@@ -131,3 +131,20 @@ fn open(dir: &Path) -> Result<Kernel, ImageError> {
         modules,
     })
 }
+/// The kernels that [`fetch_kernel`] left in `cache`, newest release last; none if there is no cache.
+#[must_use]
+pub fn cached_kernels(cache: &Path) -> Vec<PathBuf> {
+    let Ok(packages) = std::fs::read_dir(cache) else {
+        return Vec::new();
+    };
+    let mut images = Vec::new();
+    for package in packages.flatten() {
+        let Ok(files) = std::fs::read_dir(package.path().join("boot")) else {
+            continue;
+        };
+        let kernel = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().starts_with("vmlinuz");
+        images.extend(files.flatten().filter(kernel).map(|file| file.path()));
+    }
+    images.sort();
+    images
+}

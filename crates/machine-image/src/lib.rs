@@ -27,7 +27,7 @@ pub mod tool;
 pub use debian::{DebianRequest, build_debian12};
 pub use error::ImageError;
 pub use import::{ImportRequest, SourceFormat, import};
-pub use kernel::{Kernel, fetch_kernel};
+pub use kernel::{Kernel, cached_kernels, fetch_kernel};
 pub use output::{BootMode, Built};
 pub use progress::{Progress, Watcher};
 pub use tiny::{TinyRequest, build_tiny};

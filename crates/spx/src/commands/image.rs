@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use time::OffsetDateTime;
 
 /// What builds keep between runs: packages. Shared by all clouds of a machine.
-const CACHE: &str = "/var/cache/spinifex/images";
+pub const CACHE: &str = "/var/cache/spinifex/images";
 
 /// Does an `spx image` command.
 ///

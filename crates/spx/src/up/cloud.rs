@@ -255,7 +255,7 @@ async fn start_agent(
             reserve_bytes,
         },
         metadata_key: ensure_secret(&dir.keys().join("metadata"))?,
-        probe_kernels: Vec::new(),
+        probe_kernels: machine_image::cached_kernels(Path::new(crate::commands::image::CACHE)),
         memory_reserve_mib: config.node.memory_reserve_mib,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
