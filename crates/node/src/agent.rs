@@ -35,7 +35,7 @@ use time::OffsetDateTime;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 use vmm::{Hypervisor, Ovmf};
 use vnet::{EdgeProgram, Generation, Vnet};
 
@@ -584,7 +584,9 @@ fn replace_if_newer<S>(old: &mut S, new: S, generation: fn(&S) -> u64) -> bool {
 }
 
 async fn apply_network(context: &GuestContext, store: &Store, spec: NetworkSpec) -> Applied {
+    let begun = Instant::now();
     let outcome = context.networks.apply(&spec).await;
+    debug!(vpc = %spec.vpc, took = ?begun.elapsed(), "applied a network");
     let error = outcome.err().map(|error| {
         error!(vpc = %spec.vpc, error = chain(&error), "a network cannot be applied; trying again");
         networks::report(&error)
@@ -616,8 +618,12 @@ async fn apply_network(context: &GuestContext, store: &Store, spec: NetworkSpec)
 }
 
 async fn apply_volume(context: &GuestContext, store: &Store, spec: VolumeSpec) -> Applied {
+    let begun = Instant::now();
     let state = match context.volumes.apply(&spec).await {
-        Ok(state) => state,
+        Ok(state) => {
+            debug!(volume = %spec.volume, took = ?begun.elapsed(), "applied a volume");
+            state
+        }
         Err(error) => {
             warn!(volume = %spec.volume, error = chain(&error), "a volume is not as it should be yet; trying again");
             return Applied::Again;

@@ -17,6 +17,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::debug;
 use vmm::{
     CpuTopology, Disk, Guest, GuestPlan, HypervisorError, Machine, Nic, PciSlot, QmpError, Smbios, SpawnError,
 };
@@ -85,14 +87,18 @@ pub(super) async fn launch(
     cx.dirs.put(record)?;
     state::fault_point!("node/launch/journalled");
 
+    let begun = Instant::now();
     let sockets = publish_disks(cx, spec, specs).await?;
+    let exported = begun.elapsed();
     state::fault_point!("node/launch/exported");
     await_network(cx, spec, specs).await?;
+    let networked = begun.elapsed();
     state::fault_point!("node/launch/networked");
 
     let plan = plan_of(cx, spec, &dir, &sockets)?;
     let taps = open_taps(cx, spec).await?;
     let guest = vmm::spawn(&cx.hypervisor, cx.accelerator, &plan, taps).await?;
+    let spawned = begun.elapsed();
     state::fault_point!("node/launch/spawned");
     record.stage = Stage::Started {
         process: guest.identity().clone(),
@@ -111,6 +117,8 @@ pub(super) async fn launch(
         return Err(LaunchError::Unwanted);
     }
     guest.resume().await.map_err(LaunchError::Resume)?;
+    let resumed = begun.elapsed();
+    debug!(instance = %spec.instance, ?exported, ?networked, ?spawned, ?resumed, "when each step of the launch was done");
     state::fault_point!("node/launch/resumed");
     Ok(guest)
 }
