@@ -145,6 +145,17 @@ impl Config {
     }
 }
 
+/// Refuses a wildcard: what the world can reach is said by address.
+///
+/// # Errors
+/// `address` is unspecified.
+pub fn check_explicit(address: SocketAddr) -> anyhow::Result<()> {
+    if address.ip().is_unspecified() {
+        bail!("the API's address must be an explicit one, not {}", address.ip());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::Config;

@@ -114,7 +114,7 @@ impl Cloud {
         .with_context(|| format!("listening on {api}"))?;
         let gateway = gateway.with_throttle(config.ratelimit.enabled);
         let address = gateway.local_addr();
-        let endpoint = format!("https://localhost:{}", address.port());
+        let endpoint = endpoint_of(address);
         let ca_file = gateway.ca_file().to_owned();
         let (gateway_stop, stopping) = watch::channel(false);
         let gateway = tokio::spawn(gateway.serve(stopping));
@@ -193,6 +193,15 @@ impl Cloud {
         self.controllers.shutdown().await;
         drop(self.operator);
         self.agent
+    }
+}
+
+/// The URL that reaches `address`, by a name that the server's certificate carries.
+fn endpoint_of(address: SocketAddr) -> String {
+    if address.ip() == std::net::Ipv4Addr::LOCALHOST {
+        format!("https://localhost:{}", address.port())
+    } else {
+        format!("https://{address}")
     }
 }
 

@@ -17,6 +17,7 @@ pub use operator::Operator;
 
 use crate::admin::server::{self, Ending};
 use crate::cli::Up;
+use crate::config::check_explicit;
 use crate::layout::DataDir;
 use anyhow::{Context, bail};
 use cloud::Cloud;
@@ -35,6 +36,9 @@ pub async fn up(arguments: &Up) -> anyhow::Result<()> {
     // Listened to before anything is started, so that no signal finds the default action.
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    if let Some(api) = arguments.api {
+        check_explicit(api)?;
+    }
     let dir = DataDir::new(&arguments.data)?;
     dir.ensure()
         .with_context(|| format!("making {}", dir.root().display()))?;
