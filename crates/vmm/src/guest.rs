@@ -381,12 +381,16 @@ impl Guest {
         self.command("inject-nmi").await
     }
 
-    /// Ends the process in order; its disks are flushed. Wait for [`GuestEvent::Exited`].
+    /// Ends the process in order; its disks are flushed. Wait for [`GuestEvent::Exited`]. A process that is gone before it
+    /// could answer has ended as asked.
     ///
     /// # Errors
     /// See [`QmpError`].
     pub async fn quit(&self) -> Result<(), QmpError> {
-        self.command("quit").await
+        match self.command("quit").await {
+            Err(QmpError::ProcessGone) => Ok(()),
+            other => other,
+        }
     }
 
     /// What the machine is doing.
