@@ -208,8 +208,22 @@ fn answer(head: &str, script: &str, key: &str) -> (u16, String) {
     }
 }
 
-/// One GET of a web page, with its head.
+/// Time that a server has to listen after the script that started it in the background has ended.
+const SERVER_UP_MAX: Duration = Duration::from_secs(20);
+
+/// A GET of a web page, with its head; asked again while nobody listens yet.
 pub fn get(port: u16, path: &str) -> std::io::Result<String> {
+    let started = Instant::now();
+    loop {
+        match get_once(port, path) {
+            Ok(text) if !text.is_empty() => return Ok(text),
+            answer if started.elapsed() >= SERVER_UP_MAX => return answer,
+            _ => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+fn get_once(port: u16, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())?;
