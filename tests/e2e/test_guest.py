@@ -73,6 +73,12 @@ def run(ec2, image, group, **more):
     return ec2.run_instances(**parameters)["Instances"][0]
 
 
+def own_namespaces(cloud):
+    """Taps and routes live in these, so with them everything of a network is gone."""
+    listed = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line.split()[0] for line in listed if line.startswith(f"spx-{cloud.tag()}-")]
+
+
 def ssh(key, address, *command):
     return subprocess.run(
         ["ssh", "-i", key, "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
@@ -124,7 +130,10 @@ def test_a_guest_lives_and_dies(cloud, ec2, image, key, group):
     wait_state(ec2, instance, "terminated")
     volumes = ec2.describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": [instance]}])["Volumes"]
     assert volumes == []
-    assert cloud.qemus() == []
+    assert cloud.children() == [], "a process is left"
+    assert list((cloud.data / "guests").iterdir()) == [], "files of the guest are left"
+    assert list((cloud.data / "pool" / "volumes").iterdir()) == [], "a volume is left"
+    wait_until(lambda: own_namespaces(cloud) == [f"spx-{cloud.tag()}-edge"], 15, "the network's namespace to go")
 
 
 @pytest.mark.parametrize(
