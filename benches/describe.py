@@ -186,7 +186,7 @@ def compare(cloud, count, scratch):
         answers = sum(run["requests"] for run in runs[server])
         size = median(server, "bytes") / median(server, "requests")
         figures[server.name] = (
-            f"{median(server, 'rate'):.1f} requests/s ({min(rates):.1f} to {max(rates):.1f}, n = {TURNS}), "
+            f"{median(server, 'rate'):.2f} requests/s ({min(rates):.2f} to {max(rates):.2f}, n = {TURNS}), "
             f"p50 {median(server, 'p50_ms'):.1f} ms, p99 {median(server, 'p99_ms'):.1f} ms of {answers} answers of {size / 1024:.0f} KiB"
         )
     figures["ratio of p50"] = f"{median(moto, 'p50_ms') / median(ours, 'p50_ms'):.1f}"
