@@ -98,6 +98,26 @@ def test_a_guest_that_died_while_nobody_looked_comes_back(cloud, image):
     wait_state(ec2, instance, "terminated")
 
 
+def test_down_powers_guests_off_and_up_brings_them_back(cloud, image):
+    """The host was drained, not the instance stopped: its intent is still to run."""
+    ec2 = cloud.client("ec2")
+    instance = launch_plain(cloud, image)
+    before = wait_state(ec2, instance, "running")
+    wait_until(lambda: "SPX-READY" in (ec2.get_console_output(InstanceId=instance).get("Output") or ""), 60, "the boot")
+    cloud.down()
+    assert cloud.children() == [] and cloud.kernel_objects() == []
+    console = (cloud.data / "guests" / instance / "console.log").read_text(errors="replace")
+    assert "powering off" in console, "the guest was not asked to power off"
+    cloud.up()
+    ec2 = cloud.client("ec2")
+    wait_until(lambda: len(cloud.qemus()) == 1, 60, "the guest's process")
+    after = wait_state(ec2, instance, "running")
+    assert after["PrivateIpAddress"] == before["PrivateIpAddress"]
+    ec2.terminate_instances(InstanceIds=[instance])
+    wait_state(ec2, instance, "terminated")
+    assert cloud.qemus() == []
+
+
 def launch_plain(cloud, image):
     ec2 = cloud.client("ec2")
     made = ec2.run_instances(ImageId=image, InstanceType="t3.micro", MinCount=1, MaxCount=1)
