@@ -22,6 +22,8 @@ pub const READ_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 pub const READ_OPS_MAX: usize = 1_024;
 /// Reads of at most this many keys run on the calling thread; longer ones go to the blocking pool.
 pub const READ_INLINE_KEYS_MAX: usize = 32;
+/// A longer read is first looked at on the calling thread if each of its ranges may have at least so many keys.
+pub const READ_LOOK_KEYS_MIN: usize = 4;
 /// Most rows that `list` gathers over its pages; a longer list must be paged by its caller.
 pub const LIST_ROWS_MAX: usize = 200_000;
 /// Lists of more rows than this are decoded on the blocking pool.

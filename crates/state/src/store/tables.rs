@@ -136,6 +136,31 @@ impl Store {
         Ok(self.gather(index_range(T::TABLE, index, value), true).await?.1)
     }
 
+    /// As [`Store::list_by_index`] for each of many values, in their order, all at one revision. For answers that join one
+    /// table to a page of another: it reads what the page needs, whatever the size of the table.
+    pub async fn list_by_index_each<T: Record>(
+        &self,
+        index: &'static str,
+        values: &[&[&str]],
+    ) -> Result<Vec<Vec<T>>, StoreError> {
+        let ranges: Vec<KeyRange> = values
+            .iter()
+            .map(|value| index_range(T::TABLE, index, value))
+            .collect();
+        let mut restarts = 0;
+        let (counts, rows) = loop {
+            match self.gather_each(T::TABLE, &ranges).await {
+                Err(Unreadable::Compacted { .. }) if restarts < limits::LIST_RESTARTS_MAX => restarts += 1,
+                gathered => break gathered?,
+            }
+        };
+        let mut records = decode_rows(rows).await?.into_iter();
+        Ok(counts
+            .into_iter()
+            .map(|count| records.by_ref().take(count).collect())
+            .collect())
+    }
+
     /// As [`Store::list_all`], with the revision, so that a watch can go on from it.
     pub async fn snapshot<T: Record>(&self) -> Result<(Revision, Vec<T>), StoreError> {
         Ok(self.gather(table_range(T::TABLE), false).await?)
@@ -191,6 +216,36 @@ impl Store {
                 Err(reason) => return Err(reason),
             }
         }
+    }
+
+    /// The records behind each of some ranges of an index, one range after the other, and how many each has.
+    async fn gather_each(
+        &self,
+        table: &str,
+        ranges: &[KeyRange],
+    ) -> Result<(Vec<usize>, Vec<KeyValue>), Unreadable> {
+        let mut at = None;
+        let (mut counts, mut entries) = (Vec::with_capacity(ranges.len()), Vec::new());
+        for part in ranges.chunks(limits::READ_OPS_MAX) {
+            let limit = limits::PAGE_KEYS_MAX;
+            let first_pages = part.iter().cloned().map(|range| ReadOp::Range { range, limit });
+            let answer = self.read(first_pages.collect(), at).await?;
+            at = Some(answer.revision);
+            for (page, range) in answer.pages.into_iter().zip(part) {
+                // A range that goes on beyond its share of the answer is read by itself.
+                let rows = match page.more {
+                    true => self.scan(range, at).await?.1,
+                    false => page.rows,
+                };
+                counts.push(rows.len());
+                entries.extend(rows);
+            }
+        }
+        let rows = match at {
+            Some(at) => self.indexed_rows(table, &entries, at).await?,
+            None => Vec::new(),
+        };
+        Ok((counts, rows))
     }
 
     async fn typed_page<T: Record>(

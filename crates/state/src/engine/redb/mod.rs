@@ -2,7 +2,7 @@
 //!
 //! Commits go through one bounded queue to one writer thread (`writer`), which puts all that wait under one sync.
 //! Reads take a redb snapshot, which never waits for the writer: those of at most [`limits::READ_INLINE_KEYS_MAX`] keys
-//! on the caller's thread (microseconds when cached), longer ones on tokio's blocking pool. Tables and their encodings
+//! on the caller's thread (microseconds when cached), those that turn out longer on tokio's blocking pool. Tables and their encodings
 //! are in `rows`. Watches pull from a ring of recent changes in memory and, behind that, from the log table, so they go on
 //! across a restart. After a write or sync error the engine is poisoned: reads go on, writes are refused until a restart
 //! (R1). Left for later: the space reserve (R7), writers slowed when history gets short, store leases.
@@ -263,6 +263,21 @@ impl Shared {
     }
 }
 
+/// The request with its ranges cut to what may be read on the calling thread; `None` if it has too many for that.
+fn first_rows(request: &ReadRequest) -> Option<ReadRequest> {
+    let share = limits::READ_INLINE_KEYS_MAX / request.ops.len().max(1);
+    if share < limits::READ_LOOK_KEYS_MIN {
+        return None;
+    }
+    let mut look = request.clone();
+    for op in &mut look.ops {
+        if let ReadOp::Range { limit, .. } = op {
+            *limit = share.min(*limit);
+        }
+    }
+    Some(look)
+}
+
 #[async_trait]
 impl Engine for RedbEngine {
     fn name(&self) -> &'static str {
@@ -281,6 +296,13 @@ impl Engine for RedbEngine {
             .sum();
         if keys <= limits::READ_INLINE_KEYS_MAX {
             return self.shared.read(&request);
+        }
+        // Most lists are short, whatever they may be: a look at their first rows costs less than a change of threads.
+        if let Some(look) = first_rows(&request) {
+            let answer = self.shared.read(&look)?;
+            if answer.pages.iter().all(|page| !page.more) {
+                return Ok(answer);
+            }
         }
         let shared = self.shared.clone();
         blocking(move || shared.read(&request)).await

@@ -232,6 +232,22 @@ pub(crate) async fn indexes_page_at_one_revision(fixture: Fixture) {
         .await
         .expect("readable");
     assert_eq!(by_index, machines);
+    // Each value has its own list, in the order asked: one longer than a page, one short, one empty.
+    put_all(&store, &[machine("2", "a", "n"), machine("2", "b", "n")]).await;
+    let each = store
+        .list_by_index_each::<Machine>("by-network", &[&["2", "n"], &["1", "n"], &["2", "none"]])
+        .await
+        .expect("readable");
+    let lengths: Vec<usize> = each.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [2, 2_500, 0]);
+    assert_eq!(each[1], machines);
+    let many: Vec<&[&str]> = vec![&["2", "n"]; 1_500];
+    let each = store
+        .list_by_index_each::<Machine>("by-network", &many)
+        .await
+        .expect("readable");
+    assert_eq!(each.len(), 1_500);
+    assert!(each.iter().all(|one| one.len() == 2));
 
     let mut walked = Vec::new();
     let mut request = PageRequest {
