@@ -69,10 +69,17 @@ impl Joined {
         instances: &[Instance],
     ) -> Result<Joined, AwsError> {
         let ids: Vec<InstanceId> = instances.iter().map(|instance| instance.id.clone()).collect();
+        let interfaces = facts::interfaces_of_instances(store, account, &ids).await?;
+        let shown = interfaces
+            .values()
+            .flatten()
+            .map(|interface| interface.id.as_str());
+        let tagged = ids.iter().map(InstanceId::as_str).chain(shown);
+        let tags = TagIndex::load_of(store, account, tagged).await?;
         Ok(Joined {
-            interfaces: facts::interfaces_of_instances(store, account, &ids).await?,
             attachments: attachments_of(store, account, &ids).await?,
-            tags: TagIndex::load(store, account).await?,
+            interfaces,
+            tags,
         })
     }
 
@@ -148,7 +155,7 @@ pub(super) struct InstanceView<'a> {
     pub interfaces: &'a [Interface],
     pub attachments: &'a [Attachment],
     pub tags: &'a Tags,
-    /// Tags of everything, for those of the interfaces.
+    /// Tags of the instances of the page and of their interfaces.
     pub all_tags: &'a TagIndex,
     pub world: &'a World,
 }

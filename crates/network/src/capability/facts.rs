@@ -13,9 +13,6 @@ use node_spec::MetadataInterface;
 use state::{Scope, Store, Tx};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Up to so many instances are read one by one; more by one list of the account.
-const LISTED_SINGLY_MAX: usize = 8;
-
 /// The interfaces of instances, by instance and then by device index. Instances without any are absent.
 ///
 /// # Errors
@@ -25,34 +22,19 @@ pub async fn interfaces_of_instances(
     account: AccountId,
     instances: &[InstanceId],
 ) -> Result<BTreeMap<InstanceId, Vec<Interface>>, AwsError> {
-    let unreadable = |error| store_error(&error);
-    let mut rows = Vec::new();
-    if instances.len() <= LISTED_SINGLY_MAX {
-        for instance in instances {
-            let found = store
-                .list_by_index::<Interface>("instance", &[instance.as_str()])
-                .await;
-            rows.extend(found.map_err(unreadable)?);
-        }
-    } else {
-        rows = store
-            .list::<Interface>(&Scope::account(account))
-            .await
-            .map_err(unreadable)?;
-    }
-    let wanted: BTreeSet<&InstanceId> = instances.iter().collect();
-    let mut by_instance: BTreeMap<InstanceId, Vec<Interface>> = BTreeMap::new();
-    for row in rows {
-        if let Some(instance) = row
-            .instance()
-            .filter(|instance| wanted.contains(instance))
-            .cloned()
-        {
-            by_instance.entry(instance).or_default().push(row);
-        }
-    }
-    for interfaces in by_instance.values_mut() {
+    let values: Vec<[&str; 1]> = instances.iter().map(|instance| [instance.as_str()]).collect();
+    let values: Vec<&[&str]> = values.iter().map(<[&str; 1]>::as_slice).collect();
+    let lists = store
+        .list_by_index_each::<Interface>("instance", &values)
+        .await
+        .map_err(|error| store_error(&error))?;
+    let mut by_instance = BTreeMap::new();
+    for (instance, mut interfaces) in instances.iter().zip(lists) {
+        interfaces.retain(|interface| interface.account == account);
         interfaces.sort_by_key(device_index);
+        if !interfaces.is_empty() {
+            by_instance.insert(instance.clone(), interfaces);
+        }
     }
     Ok(by_instance)
 }

@@ -292,14 +292,37 @@ impl TagIndex {
             .await
             .map_err(|error| store_error(&error))?;
         let mut index = TagIndex::default();
-        for row in rows {
-            index
-                .by_resource
-                .entry(row.resource)
-                .or_default()
-                .insert(row.key, row.value);
-        }
+        rows.into_iter().for_each(|row| index.add(row));
         Ok(index)
+    }
+
+    /// The tags of these resources. For answers that show a page of many.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store could not be read.
+    pub async fn load_of<'a>(
+        store: &Store,
+        account: AccountId,
+        resources: impl IntoIterator<Item = &'a str>,
+    ) -> Result<TagIndex, AwsError> {
+        let account = account.to_string();
+        let values: Vec<[&str; 2]> = resources
+            .into_iter()
+            .map(|resource| [account.as_str(), resource])
+            .collect();
+        let values: Vec<&[&str]> = values.iter().map(<[&str; 2]>::as_slice).collect();
+        let lists = store
+            .list_by_index_each::<TagRow>("resource", &values)
+            .await
+            .map_err(|error| store_error(&error))?;
+        let mut index = TagIndex::default();
+        lists.into_iter().flatten().for_each(|row| index.add(row));
+        Ok(index)
+    }
+
+    fn add(&mut self, row: TagRow) {
+        let tags = self.by_resource.entry(row.resource).or_default();
+        tags.insert(row.key, row.value);
     }
 
     /// The tags of a resource; none is an empty map.
