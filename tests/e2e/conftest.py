@@ -198,3 +198,24 @@ def image(cloud):
 @pytest.fixture(scope="session")
 def ec2(cloud):
     return cloud.client("ec2")
+
+
+@pytest.fixture(autouse=True)
+def swept(request):
+    """No test leaves instances to the next, also when it fails."""
+    yield
+    if "cloud" not in request.fixturenames:
+        return
+    cloud = request.getfixturevalue("cloud")
+    if cloud.process is None or cloud.process.poll() is not None:
+        cloud.up()
+    ec2 = cloud.client("ec2")
+    live = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped", "shutting-down"]}]
+
+    def left():
+        found = ec2.describe_instances(Filters=live)["Reservations"]
+        return [i["InstanceId"] for r in found for i in r["Instances"]]
+
+    if left():
+        ec2.terminate_instances(InstanceIds=left())
+        wait_until(lambda: not left(), 120, "the instances of the last test to go")

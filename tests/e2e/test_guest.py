@@ -1,5 +1,6 @@
 """A real guest through stock clients: launch, page, ssh, power-off, stop and start, terminate."""
 
+import http.client
 import http.server
 import ipaddress
 import json
@@ -31,7 +32,8 @@ def page(address):
     try:
         with urllib.request.urlopen(f"http://{address}/", timeout=2) as answer:
             return answer.read().decode()
-    except OSError:
+    except (OSError, http.client.HTTPException):
+        # Nobody listens, or the guest went away in the middle of its answer.
         return None
 
 
