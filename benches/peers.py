@@ -28,6 +28,14 @@ def a_cloud():
     try:
         yield cloud
     finally:
+        process = cloud.process
+        if process is not None and process.poll() is None:
+            ended = subprocess.run([SPX, "down", "--data", str(cloud.data)], capture_output=True, timeout=300)
+            if ended.returncode != 0:
+                # A signal to the whole group, such as Ctrl-C, has reached `spx up` as well: it ends and leaves its guests,
+                # and only when it has ended can they be taken down.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(30)
         destroy(cloud)
 
 
