@@ -156,7 +156,13 @@ def make_cloud():
 def destroy(cloud):
     """Ends a cloud whatever state it is in, and removes its files."""
     try:
-        subprocess.run([SPX, "down", "--data", str(cloud.data)], capture_output=True, timeout=300)
+        # A signal to the whole group may be ending `spx up` at this moment; then the first try finds its lock held.
+        for _ in range(3):
+            if not (cloud.data / "state.redb").exists():
+                break
+            if subprocess.run([SPX, "down", "--data", str(cloud.data)], capture_output=True, timeout=300).returncode == 0:
+                break
+            time.sleep(1)
     finally:
         if cloud.process is not None and cloud.process.poll() is None:
             cloud.process.kill()
