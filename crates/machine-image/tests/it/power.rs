@@ -28,7 +28,8 @@ async fn the_button_powers_off_and_the_machine_can_start_again() {
     guest.resume().await.unwrap();
     assert_eq!(guest.status().await.unwrap(), RunState::Running);
     bench.booted(2).await;
-    guest.quit().await.unwrap();
+    // QEMU 7.2 on a busy machine was seen to leave `quit` unanswered here; what owners rely on is that a kill ends it.
+    guest.kill().await.unwrap();
     guest.exited().await;
 }
 

@@ -354,9 +354,16 @@ impl Owner {
         self.report(spec, GuestState::Stopping, self.applied_generation())
             .await?;
         if let Some(guest) = &self.guest {
-            // `quit` lets QEMU flush what it holds; a monitor that refuses or is gone changes nothing about the end.
-            if let Err(error) = guest.quit().await {
-                warn!(instance = %self.instance, error = chain(&error), "the guest's monitor would not quit");
+            // `quit` lets QEMU flush what it holds; a monitor that refuses, is gone or does not answer changes nothing about
+            // the end.
+            match tokio::time::timeout(limits::QUIT_GRACE, guest.quit()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    warn!(instance = %self.instance, error = chain(&error), "the guest's monitor would not quit");
+                }
+                Err(_) => {
+                    warn!(instance = %self.instance, "the guest's monitor does not answer; the process is killed")
+                }
             }
             if guest.exited_within(limits::QUIT_GRACE).await.is_none() {
                 guest.kill().await?;
